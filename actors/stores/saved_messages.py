@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from understudy.errors import StoreError
-from understudy.orchestration.agent.saved_text import first_problem, read, written
+from understudy.orchestration.agent.saved_text import read_version, written
 from understudy.vocabulary.messages import Message
 
 FORMAT = 1
@@ -41,20 +41,10 @@ def messages_of_text(text: str, store: str) -> tuple[Message, ...]:
     Raises:
         StoreError: the text is something else, or of a format that this version does not know.
     """
-    saved, problem = None, ""
     try:
-        saved = read(_adapter(), text)
-    except ValidationError as error:
-        problem = first_problem(error)
-    if saved is None:
-        raise StoreError(
-            f"store {store}: a turn cannot be read: {problem}; expected what this store wrote", store=store
-        )
-    if saved.format != FORMAT:
-        raise StoreError(
-            f"store {store}: a turn has format {saved.format}, and this version reads format {FORMAT}", store=store
-        )
-    return saved.messages
+        return read_version(_adapter(), text, "stored turn", FORMAT).messages
+    except ValueError as error:
+        raise StoreError(f"store {store}: {error}", store=store) from None
 
 
 @cache

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
 T = TypeVar("T")
+
+
+class Versioned(Protocol):
+    """What is saved with the number of its format."""
+
+    format: int
+
+
+V = TypeVar("V", bound=Versioned)
 
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -59,11 +69,42 @@ def read(adapter: TypeAdapter[T], text: str) -> T:
     return adapter.validate_python(data)
 
 
-def _loaded(text: str) -> object:
+def read_version(adapter: TypeAdapter[V], text: str, what: str, known: int) -> V:
+    """Read what `written` wrote, if it has the one format that is known.
+
+    Args:
+        adapter: of the type.
+        text: what was saved.
+        what: the name for it in errors: "saved run".
+        known: the number of the format.
+
+    Raises:
+        ValueError: the text is something else, or of another format. The error holds nothing that users said.
+    """
+    saved, problem = None, ""
     try:
+        saved = read(adapter, text)
+    except ValidationError as error:
+        problem = first_problem(error)
+    number = _format_of(text, known) if saved is None else saved.format  # another format may have other fields
+    if number != known:
+        raise ValueError(f"a {what} of format {number}; this version reads format {known}")
+    if saved is None:
+        raise ValueError(f"not a {what}: {problem}")
+    return saved
+
+
+def _format_of(text: str, known: int) -> int:
+    """Return the number of the format that a text of any shape holds, or `known` if it holds none."""
+    data = _loaded(text)
+    number = cast("dict[str, object]", data).get("format") if isinstance(data, dict) else None
+    return number if type(number) is int else known
+
+
+def _loaded(text: str) -> object:
+    with contextlib.suppress(ValueError, RecursionError):
         return cast(object, json.loads(text))
-    except (ValueError, RecursionError):
-        return None
+    return None
 
 
 def first_problem(error: ValidationError) -> str:
@@ -71,6 +112,7 @@ def first_problem(error: ValidationError) -> str:
 
     Raise an error with these words outside of the `except` block: pydantic's error would be its context, with the text.
     """
-    first = error.errors(include_url=False, include_input=False)[0]
+    first, *others = error.errors(include_url=False, include_input=False)
     where = ".".join(str(step) for step in first["loc"]) or "the text"
-    return f"{where}: {first['msg']}"
+    more = f" ({len(others) + 1} problems)" if others else ""
+    return f"{where}: {first['msg']}{more}"

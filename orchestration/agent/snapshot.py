@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 from dataclasses import dataclass, field
 from functools import cache
-from typing import cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from .contradictions import contradiction, not_finite
-from .saved_text import first_problem, read, written
+from .saved_text import read_version, written
 from .spec import RunSpec
 from .spec_changes import spec_changed
 from .state import RunState
@@ -51,15 +48,7 @@ def load(text: str, spec: RunSpec, adopt: bool) -> RunState:
         ValueError: the text is not a saved run, or has a format that this version does not know.
         SpecChanged: the run was saved with another fingerprint, and `adopt` is false.
     """
-    saved, problem = None, ""
-    try:
-        saved = read(_adapter(), text)
-    except ValidationError as error:
-        problem = f"{first_problem(error)} ({error.error_count()} problems)"
-    if saved is None:
-        _check_format(_format_of(text))
-        raise ValueError(f"not a saved run: {problem}")
-    _check_format(saved.format)
+    saved = read_version(_adapter(), text, "saved run", FORMAT)
     wrong = not_finite(text) or contradiction(saved.state)
     if wrong:
         raise ValueError(f"not a saved run: {wrong}")
@@ -71,19 +60,3 @@ def load(text: str, spec: RunSpec, adopt: bool) -> RunState:
         saved.state.all_turns = saved.state.turns
         saved.state.cost = None
     return saved.state
-
-
-def _check_format(number: int) -> None:
-    if number != FORMAT:
-        raise ValueError(f"a saved run of format {number}; this version reads format {FORMAT}")
-
-
-def _format_of(text: str) -> int:
-    """Return the format number that a text of any shape holds, or the current one if it holds none."""
-    with contextlib.suppress(ValueError, RecursionError):
-        data = json.loads(text)
-        if isinstance(data, dict):
-            number = cast("dict[str, object]", data).get("format")
-            if type(number) is int:
-                return number
-    return FORMAT

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from understudy.orchestration.agent.contradictions import not_finite
-from understudy.orchestration.agent.saved_text import first_problem, read, written
+from understudy.orchestration.agent.saved_text import first_problem, read, read_version, written
 from understudy.orchestration.agent.spec_changes import spec_changed
 
 from .spec import GroupSpec
@@ -50,17 +50,14 @@ def load(text: str, spec: GroupSpec, adopt: bool, kind: type[S], contradiction: 
         ValueError: the text is no saved run, has an unknown format, or does not fit the group's children.
         SpecChanged: the run was saved with another fingerprint, and `adopt` is false.
     """
-    saved: GroupSnapshot | None = None
+    saved = cast(GroupSnapshot, read_version(_adapter(GroupSnapshot), text, "saved run of a group", FORMAT))
     state: S | None = None
     problem = ""
     try:
-        saved = cast(GroupSnapshot, read(_adapter(GroupSnapshot), text))
-        if saved.format != FORMAT:
-            raise ValueError(f"a saved run of format {saved.format}; this version reads format {FORMAT}")
         state = _adapter(cast(Any, kind)).validate_python(saved.state)
     except ValidationError as error:
         problem = first_problem(error)
-    if saved is None or state is None:
+    if state is None:
         raise ValueError(f"not a saved run of a group: {problem}")
     if saved.fingerprint != spec.fingerprint() and not adopt:
         prints = (saved.fingerprint, spec.fingerprint())

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
-from understudy.orchestration.agent.saved_text import first_problem, read, written
+from understudy.orchestration.agent.saved_text import read_version, written
 from understudy.orchestration.definitions.port import RunOptions
 from understudy.vocabulary.checks import not_json
 from understudy.vocabulary.context.budget import Budget
@@ -74,16 +74,7 @@ def accepted_of(text: str) -> AcceptedRun:
     Raises:
         ValueError: the text is something else, or of a format that this version does not know.
     """
-    accepted, problem = None, ""
-    try:
-        accepted = read(_adapter(), text)
-    except ValidationError as error:
-        problem = first_problem(error)
-    if accepted is None:
-        raise ValueError(f"not an accepted run: {problem}")
-    if accepted.format != FORMAT:
-        raise ValueError(f"an accepted run of format {accepted.format}; this version reads format {FORMAT}")
-    return accepted
+    return read_version(_adapter(), text, "beginning of a run", FORMAT)
 
 
 @cache

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
-from understudy.orchestration.agent.saved_text import first_problem, read, written
+from understudy.orchestration.agent.saved_text import read_version, written
 from understudy.vocabulary.checks import not_json
 from understudy.vocabulary.context.artifacts import Artifact
 from understudy.vocabulary.messages import JsonValue, ModelTurn
@@ -71,16 +71,7 @@ class SavedRun:
         Raises:
             ValueError: the text is no saved run, or of a format that this version does not know.
         """
-        saved, problem = None, ""
-        try:
-            saved = read(_adapter(), text)
-        except ValidationError as error:
-            problem = first_problem(error)
-        if saved is None:
-            raise ValueError(f"not a saved run: {problem}")
-        if saved.format != FORMAT:
-            raise ValueError(f"a saved run of format {saved.format}; this version reads format {FORMAT}")
-        return saved
+        return read_version(_adapter(), text, "saved run", FORMAT)
 
 
 @cache
