@@ -99,7 +99,7 @@ class RunJournal:
         if failure is not None:
             raise StoreError(str(failure), store=failure.store) from failure
         with self._lock:
-            drop = [each for each in self._paths if any(is_in(each, one) for one in closed)]
+            drop = [each for each in self._paths if any(is_in(each, one) for one in closed)] if closed else []
             self._paths.add(path)
         given = [RunRow(path, *row) for row in rows]
         assert self._claim is not None, "a run is accepted before it writes"

@@ -1,4 +1,4 @@
-"""The children of a group's run: those that are under way, and the alarms of those that are tried again later."""
+"""The children of a group's run that are under way, and alarms for those that are tried again later."""
 
 from __future__ import annotations
 

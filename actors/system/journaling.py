@@ -110,7 +110,7 @@ class Journaling:
             record.journal.journal.is_left = True
 
     def ended(self, record: RunRecord) -> None:
-        """Note that a run has ended, whoever ended it; does not block."""
+        """Note that a run has ended. Does not block."""
         if self.journals is None or record.journal is None or record.is_inner:
             return
         journal = record.journal.journal
