@@ -100,13 +100,19 @@ def test_a_result_that_was_written_is_named_by_its_message_and_not_repeated() ->
     assert journal.loaded().to_json() == run.to_json()
 
 
-def test_a_call_that_began_and_has_no_result_is_in_doubt_and_waits_for_a_decision() -> None:
+def at_calls(*ids: str) -> tuple[Journal, CallTools]:
+    """Return the journal of a run that is about to make these calls."""
     run = AgentRun(AGENT.run_spec, "go")
     journal = Journal(run)
     run.next_step()
-    run.model_response(calling("a", "b"))
+    run.model_response(calling(*ids))
     step = run.next_step()
     assert isinstance(step, CallTools)
+    return journal, step
+
+
+def test_a_call_that_began_and_has_no_result_is_in_doubt_and_waits_for_a_decision() -> None:
+    journal, step = at_calls("a", "b")
     first, second = step.calls
     journal.write(first)
 
@@ -122,24 +128,14 @@ def test_a_call_that_began_and_has_no_result_is_in_doubt_and_waits_for_a_decisio
 
 
 def test_a_call_that_began_is_due_again_if_its_tool_may_be_repeated() -> None:
-    run = AgentRun(AGENT.run_spec, "go")
-    journal = Journal(run)
-    run.next_step()
-    run.model_response(calling("a"))
-    step = run.next_step()
-    assert isinstance(step, CallTools)
+    journal, step = at_calls("a")
     journal.write(*step.calls)
 
     assert journal.loaded(repeats=True).next_step() == step
 
 
 def test_what_is_known_of_a_call_in_doubt_is_its_result_or_makes_it_due_again() -> None:
-    run = AgentRun(AGENT.run_spec, "go")
-    journal = Journal(run)
-    run.next_step()
-    run.model_response(calling("a", "b"))
-    step = run.next_step()
-    assert isinstance(step, CallTools)
+    journal, step = at_calls("a", "b")
     journal.write(*step.calls)
     loaded = journal.loaded()
 
