@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from importlib.metadata import version
 
-from . import memory, postgres, table
+from . import journals, memory, postgres, table
 from .bursts import CHILDREN, FEW_RUNS, MANY_AGENTS, MANY_CHILDREN, MANY_RUNS, TOOLS
 from .calls import CALLS_AT_ONCE
 from .circles import DEADLOCK
@@ -44,6 +44,7 @@ MEASURES = (
         STEP,
         STEPS,
         *postgres.MEASURES,
+        *journals.MEASURES,
         BEGINNING,
         TURNS_AT_ONCE,
         *([FORK] if hasattr(os, "fork") else []),

@@ -87,6 +87,13 @@ LINES = {
         "= one thread, sqlite3",
         "= 16 threads, one sqlite3 connection, one lock",
     ),
+    "journal-step": (
+        "a step of the journal, alone",
+        "a step, with all that the run does beside it",
+        "= sqlite3: as many transactions of as many bytes",
+    ),
+    "journal-steps": ("a step of 16 runs at once", "= sqlite3: as many transactions of as many bytes"),
+    "journal-bytes": ("handed to the store", "in the SQLite file", "= the tools' arguments and results"),
     "conversation": (
         "in a conversation of many turns",
         "in a new conversation",
