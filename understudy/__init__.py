@@ -217,7 +217,7 @@ if TYPE_CHECKING:
     )
     from understudy.vocabulary.runs.guardrails import InputGuardrail, OutputGuardrail
     from understudy.vocabulary.runs.handles import Future, RunHandle, RunStatus
-    from understudy.vocabulary.runs.left_runs import LeftRun, WaitingRun
+    from understudy.vocabulary.runs.left_runs import ChangedRun, LeftRun, WaitingRun
     from understudy.vocabulary.runs.memory import ConversationKey, InMemoryMemory, Memory, MemoryNotUsed, WindowedMemory
     from understudy.vocabulary.runs.outcomes import (
         Approve,
@@ -492,7 +492,7 @@ else:
             "PauseStore",
             "PausedRun",
         ),
-        "understudy.vocabulary.runs.left_runs": ("LeftRun", "WaitingRun"),
+        "understudy.vocabulary.runs.left_runs": ("ChangedRun", "LeftRun", "WaitingRun"),
         "understudy.vocabulary.tools.reconciling": ("CannotTell", "DidNotHappen", "Happened"),
         "understudy.vocabulary.actors.system_events": (
             "ActorBackedOff",
@@ -571,6 +571,7 @@ __all__ = [
     "CallbackAbort",
     "CallbackAction",
     "CannotTell",
+    "ChangedRun",
     "CheckedOutput",
     "Child",
     "ChildFailure",

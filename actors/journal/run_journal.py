@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from understudy.actors.stores.database import Sql
 from understudy.actors.stores.runs import Claim, NewRun, RunRow, RunTable, StoredRun
 from understudy.errors import LeaseLost, StoreError
-from understudy.orchestration.journal.rows import SAVED, SPENDING, JournalRow, SavedValue, Written
+from understudy.orchestration.journal.rows import HEAD, SAVED, SPENDING, JournalRow, SavedValue, Written
 from understudy.vocabulary.context.account import Account
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ class RunJournal:
         """Guards the paths."""
         self._paths: set[str] = set()
         """Of the runs that have rows."""
+        self._replaced: set[str] = set()
+        """Of the runs whose rows, of an earlier definition, go when they write their state."""
         self._failure: StoreError | None = None
         self.failed = False
         """Whether the store failed, so that the run is left for a later process."""
@@ -71,6 +73,11 @@ class RunJournal:
         with self._lock:
             self._paths.update(paths)
 
+    def replace(self, paths: Iterable[str]) -> None:
+        """Have the rows of runs go in the transaction in which each of them writes its state for the first time."""
+        with self._lock:
+            self._replaced.update(paths)
+
     def had(self, path: str) -> bool:
         """Whether a run may have rows from a process before."""
         with self._lock:
@@ -101,10 +108,11 @@ class RunJournal:
         with self._lock:
             drop = [each for each in self._paths if any(is_in(each, one) for one in closed)] if closed else []
             self._paths.add(path)
+            is_replaced = path in self._replaced and any(row.kind == HEAD for row in rows)
         given = [RunRow(path, *row) for row in rows]
         assert self._claim is not None, "a run is accepted before it writes"
         try:
-            held = self._table.commit(self._claim, given, drop, late)
+            held = self._table.commit(self._claim, given, [*drop, path] if is_replaced else drop, late)
         except StoreError as error:
             self.failed = True
             words = f"run {self.run_id} cannot write its journal, and is left for system.recover(): {error}"
@@ -114,6 +122,8 @@ class RunJournal:
             raise self._lost_error()
         with self._lock:
             self._paths.difference_update(drop)
+            if is_replaced:
+                self._replaced.discard(path)
 
     def put(self, sql: Sql, row: RunRow) -> None:
         """Write a row in a transaction that does more, if this process still has the run."""

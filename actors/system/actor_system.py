@@ -33,7 +33,7 @@ from understudy.vocabulary.checks import checked_flag, checked_text, checked_wai
 from understudy.vocabulary.context.ancestry import DEFAULT_MAX_HOPS
 from understudy.vocabulary.runs.conversations import Erased
 from understudy.vocabulary.runs.handles import RunHandle
-from understudy.vocabulary.runs.left_runs import LeftRun, WaitingRun
+from understudy.vocabulary.runs.left_runs import ChangedRun, LeftRun, WaitingRun
 from understudy.vocabulary.runs.memory import begin_anew_in_child
 from understudy.vocabulary.runs.pause_store import PauseStore
 
@@ -149,6 +149,7 @@ class ActorSystem:
         deps: Callable[[LeftRun], object] | None = None,
         runners: Iterable[Runner[Any]] = (),
         adopt: bool = False,
+        migrate: Callable[[ChangedRun], str | None] | None = None,
     ) -> list[RunHandle[object]]:
         """Go on with the runs of this system's name whose processes died, each from its last finished step.
 
@@ -163,12 +164,14 @@ class ActorSystem:
             deps: returns the dependencies of a run, for they are never saved.
             runners: agents, groups and workflows beside those that were spawned.
             adopt: go on with runs of another definition than the present one too.
+            migrate: returns the state with which a run of another definition goes on, or None to leave it. It is asked for
+                the run and for each run under way inside of it that has changed, and maybe more than once.
 
         Returns:
             A handle for each run that goes on here.
 
         Raises:
-            ValueError: the system has no durable store or no journal.
+            ValueError: the system has no durable store or no journal, or both `adopt` and `migrate` are given.
             StoreError: the store failed before any run went on. If it fails later, the others are left for another call, and
                 the log says so.
             AgentDown: the system has stopped.
@@ -177,6 +180,12 @@ class ActorSystem:
         if deps is not None and (not callable(deps) or is_async(deps)):
             raise TypeError(
                 f"recover: deps must be a plain function of a run, as in deps=lambda run: Shop(); got {deps!r}"
+            )
+        if migrate is not None and (not callable(migrate) or is_async(migrate)):
+            raise TypeError(f"recover: migrate must be a plain function of a changed run; got {migrate!r}")
+        if adopt and migrate is not None:
+            raise ValueError(
+                "recover: pass adopt=True or migrate=, not both; to adopt a run, migrate returns its state"
             )
         journals = self._runs.journaling.journals
         if journals is None:
@@ -190,7 +199,7 @@ class ActorSystem:
                 raise TypeError(f"recover: runners must be agents, groups or workflows; got {runner!r}")
             known[runner.id] = runner
         with inside(self):
-            recovery = Recovery(self._runs, journals, known, deps, adopt=adopt)
+            recovery = Recovery(self._runs, journals, known, deps, adopt=adopt, migrate=migrate)
             return [Handle(record) for record in recovery.begun()]
 
     def pending(self) -> list[WaitingRun]:

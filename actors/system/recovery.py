@@ -10,8 +10,9 @@ from understudy.actors.journal.run_journal import JournalPart
 from understudy.actors.stores.runs import RunRow, StoredRun
 from understudy.diagnostics import emit
 from understudy.errors import StoreError, UnderstudyError, in_words
-from understudy.vocabulary.runs.left_runs import LeftRun
+from understudy.vocabulary.runs.left_runs import ChangedRun, LeftRun
 
+from .migrations import Migration
 from .run_manager import RunManager
 from .run_scope import scope_of_run
 
@@ -32,6 +33,7 @@ class Recovery:
         runners: id -> the definition with which a run goes on.
         deps: returns the dependencies of a run; None for none.
         adopt: go on with runs that have another definition.
+        migrate: returns the new state of a run that has another definition.
     """
 
     def __init__(
@@ -42,12 +44,14 @@ class Recovery:
         deps: Callable[[LeftRun], object] | None,
         *,
         adopt: bool,
+        migrate: Callable[[ChangedRun], str | None] | None = None,
     ) -> None:
         self._runs = runs
         self._journals = journals
         self._runners = runners
         self._deps = deps
         self._adopt = adopt
+        self._migrate = migrate
 
     def begun(self) -> list[RunRecord]:
         """Return the records of the runs that go on here from now on.
@@ -105,18 +109,21 @@ class Recovery:
 
     def _claimed(self, left: StoredRun, runner: Runner[object], deps: object) -> RunRecord | None:
         rows = self._journals.rows(left)
+        migration = None if self._migrate is None else Migration(self._migrate)
         # Before it is claimed: with another definition, nothing changes.
-        record = self._record(left, rows, runner, deps)
+        record = self._record(left, rows, runner, deps, migration)
         journal = self._journals.claim(left)
         if journal is None:
             return None
         try:
             now = self._journals.rows(left)
             if now != rows:  # a process that lost its lock while it lives has written meanwhile
-                record = self._record(left, now, runner, deps)
+                record = self._record(left, now, runner, deps, migration)
             record = self._since_pause(record, deps)
             self._runs.conversations.take_over(record)
             journal.has({row.path for row in now})
+            if migration is not None:
+                journal.replace(migration.paths)
             record.journal = JournalPart(journal, record.account)
             self._launch(record)
         except BaseException:
@@ -136,7 +143,9 @@ class Recovery:
         if pause.waiting is not None and pause.waiting.by_error:
             self._runs.paused.withdraw(pause.token)
         elif pause.waiting is not None:
-            record = self._runs.load(pause.waiting, record.runner, deps, scope_of_run(None), adopt=self._adopt)
+            # It only tells its pause: the store keeps the text for the token, and `resume` may adopt it.
+            adopt = self._adopt or self._migrate is not None
+            record = self._runs.load(pause.waiting, record.runner, deps, scope_of_run(None), adopt=adopt)
             record.issued = pause.token
         record.revision = pause.revision
         return record
@@ -146,11 +155,13 @@ class Recovery:
         emit(WARNING, "run_recovered", values, "run %s goes on here", record.run_id)
         self._runs.launch(record)
 
-    def _record(self, left: StoredRun, rows: list[RunRow], runner: Runner[object], deps: object) -> RunRecord:
+    def _record(
+        self, left: StoredRun, rows: list[RunRow], runner: Runner[object], deps: object, migration: Migration | None
+    ) -> RunRecord:
         from understudy.orchestration.journal.accepted_run import accepted_of
         from understudy.orchestration.journal.put_together import by_path, put_together
 
-        saved = put_together(runner, "", by_path(rows), adopt=self._adopt)
+        saved = put_together(runner, "", by_path(rows), adopt=self._adopt, migrate=migration)
         accepted = accepted_of(left.accepted) if left.accepted else None
         if saved is None:
             if accepted is None:

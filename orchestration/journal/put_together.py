@@ -7,9 +7,11 @@ there. A place is the number of a group's child, or the turn and the id of a cal
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias, TypeVar
 
+from understudy.errors import SpecChanged
 from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.definitions.agent import Agent
 from understudy.orchestration.definitions.groups import Group
@@ -20,6 +22,7 @@ from understudy.orchestration.group.snapshot import with_state
 from understudy.orchestration.saving.machines import loaded, runner_at
 from understudy.orchestration.saving.saved_run import SavedRun
 from understudy.vocabulary.context.artifacts import Artifact
+from understudy.vocabulary.runs.left_runs import ChangedRun
 
 from .agent_rows import machine_of, with_spending
 from .places import place_of_call
@@ -29,9 +32,19 @@ from .session_changes import changes_in, with_changes
 Rows = Mapping[tuple[str, str], str]
 """Kind and key of each row of one run -> its body."""
 
+Migrate: TypeAlias = Callable[[str, ChangedRun], str]
+"""Returns the new state of a run that has another definition, by its path; raises to leave the whole run."""
+
+M = TypeVar("M")
+
 
 def put_together(
-    runner: Runner[object], path: str, runs: Mapping[str, Rows], *, adopt: bool = False
+    runner: Runner[object],
+    path: str,
+    runs: Mapping[str, Rows],
+    *,
+    adopt: bool = False,
+    migrate: Migrate | None = None,
 ) -> SavedRun | None:
     """Return a run as it stands in its rows; None if it had not written its first step.
 
@@ -40,22 +53,28 @@ def put_together(
         path: of the run.
         runs: path of each run -> its rows.
         adopt: go on even if the run has another definition.
+        migrate: asked for the state of each run here, inside too, that has another definition; then `adopt` says nothing.
 
     Raises:
-        SpecChanged: the run has another definition, and `adopt` is false.
+        SpecChanged: the run has another definition, `adopt` is false, and there is no `migrate`.
         ValueError, KeyError: the rows are not those of a run.
     """
     rows = runs.get(path, {})
     if (HEAD, "") not in rows:
         return None
+    saved = SavedRun.from_json(rows[RUN, ""])
     inside = {each[len(path) + 1 :] for each in runs if each.startswith(f"{path}/")}
     places = sorted({each for each in inside if "/" not in each})
+    load = _Load(path, saved, adopt, migrate)
+
+    def inside_of(inner: Runner[object], place: str) -> SavedRun | None:
+        return put_together(inner, f"{path}/{place}", runs, adopt=True, migrate=migrate)
+
     if isinstance(runner, Agent):
-        machine = _agent(runner, path, places, runs, adopt)
+        machine = _agent(runner, rows, places, load, inside_of)
     else:
         assert isinstance(runner, (Group, Workflow))
-        machine = _group(runner, path, places, runs, adopt)
-    saved = SavedRun.from_json(rows[RUN, ""])
+        machine = _group(runner, rows, places, load, inside_of)
     artifacts = [Artifact(**json.loads(body)) for (kind, _), body in rows.items() if kind == ARTIFACT]
     saved = replace(saved, machine=machine, session=json.loads(rows[SESSION, ""]), artifacts=tuple(artifacts))
     changes = changes_in(rows) if isinstance(runner, Agent) else []
@@ -75,35 +94,65 @@ def without_saved(run: SavedRun, saved: Mapping[str, SavedValue]) -> SavedRun:
     return replace(run, seen=seen, unsaved=tuple([key for key in run.unsaved if key not in done]))
 
 
-def _agent(agent: Agent[object], path: str, places: Iterable[str], runs: Mapping[str, Rows], adopt: bool) -> str:
-    rows = runs[path]
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """Loads the machine of one run from its text, which is migrated first if need be."""
+
+    path: str
+    run: SavedRun
+    adopt: bool
+    migrate: Migrate | None
+
+    def __call__(self, text: str, read: Callable[[str, bool], M]) -> M:
+        if self.migrate is None:
+            return read(text, self.adopt)
+        try:
+            return read(text, False)
+        except SpecChanged as changed:
+            run = ChangedRun(self.run.run_id, self.run.runner_id, text, str(changed))
+        new = self.migrate(self.path, run)
+        try:
+            return read(new, True)
+        except ValueError as error:
+            raise ValueError(
+                f"migrate: the text that it returned for {run.runner_id!r} is of no use: {error}"
+            ) from None
+
+
+_Inside: TypeAlias = Callable[[Runner[object], str], SavedRun | None]
+"""Returns the run of a runner at a place inside; None if it had not begun."""
+
+
+def _agent(agent: Agent[object], rows: Rows, places: Iterable[str], load: _Load, inside_of: _Inside) -> str:
     repeats = {name: tool.idempotent or isinstance(tool, SubAgent) for name, tool in agent.tools_by_name.items()}
     text = machine_of(rows, repeats)
     if (SPENDING, "") in rows:
         data = json.loads(text)
         with_spending(data["state"], rows[SPENDING, ""])
         text = json.dumps(data)
-    run = AgentRun.from_json(text, agent.run_spec, adopt=adopt)
+    run = load(text, lambda text, adopt: AgentRun.from_json(text, agent.run_spec, adopt=adopt))
+    again = {call.id: None for call in run.in_doubt if repeats.get(call.name, False)}
+    if again:  # in the rows, their tool has another name
+        run.reconcile(again)
     round_ = run.state.round
     for call in () if round_ is None else round_.pending():
         place, tool = place_of_call(run.state.turns, call.id), agent.tools_by_name.get(call.name)
         if place in places and isinstance(tool, SubAgent):
-            child = put_together(tool.runner, f"{path}/{place}", runs, adopt=True)
+            child = inside_of(tool.runner, place)
             if child is not None:
                 run.child_stopped(call.id, child.to_json())
     return run.to_json()
 
 
-def _group(group: Group | Workflow, path: str, places: Iterable[str], runs: Mapping[str, Rows], adopt: bool) -> str:
-    rows = runs[path]
+def _group(group: Group | Workflow, rows: Rows, places: Iterable[str], load: _Load, inside_of: _Inside) -> str:
     text = rows[HEAD, ""]
     if (SPENDING, "") in rows:
         text = with_state(text, {"spending": json.loads(rows[SPENDING, ""])})
-    machine = loaded(group, text, adopt=adopt)
+    machine = load(text, lambda text, adopt: loaded(group, text, adopt=adopt))
     for place in places:
         position = int(place)
         if machine.expects(position):
-            child = put_together(runner_at(group, machine, position), f"{path}/{place}", runs, adopt=True)
+            child = inside_of(runner_at(group, machine, position), place)
             if child is not None:
                 machine.child_kept(position, child.to_json())
     return machine.to_json()

@@ -1,4 +1,4 @@
-"""The program of the page on durable runs goes on, after it was killed, as the page says."""
+"""The programs of the page on durable runs go on, after one was killed, as the page says."""
 
 from __future__ import annotations
 
@@ -15,20 +15,32 @@ from tests.support.run_page import blocks_of
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs in an SQLite store have no journal there")
 
 
-def test_the_program_of_the_page_goes_on_after_a_kill_and_sends_nothing_twice(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "durability.md").read_text()
-    (program,) = [block.code for block in blocks_of(page) if block.file == "offers.py"]
-    (tmp_path / "offers.py").write_text(program)
-    command = [sys.executable, "offers.py"]
+PAGE = (ROOT / "docs" / "durability.md").read_text()
 
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as first:
+
+def write_programs(folder: Path) -> None:
+    for block in blocks_of(PAGE):
+        if block.file is not None:
+            (folder / block.file).write_text(block.code)
+
+
+def run_and_kill(folder: Path) -> None:
+    with subprocess.Popen([sys.executable, "offers.py"], cwd=folder, stdout=subprocess.PIPE, text=True) as first:
         assert first.stdout is not None
         told = first.stdout.readline()
         assert told == f"sent to ada, now kill -9 {first.pid}\n"
         first.send_signal(signal.SIGKILL)
+    assert first.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("program", ["offers.py", "release.py"])
+def test_the_next_process_goes_on_after_a_kill_and_sends_nothing_twice(program: str, tmp_path: Path) -> None:
+    write_programs(tmp_path)
+    run_and_kill(tmp_path)
+
+    command = [sys.executable, program]
     again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
 
-    assert first.returncode == -signal.SIGKILL
     assert (again.returncode, again.stdout) == (0, "goes on: Done.\n"), again.stderr
-    assert f"$ python offers.py\n{again.stdout}```" in page
+    assert f"$ python {program}\n{again.stdout}```" in PAGE
     assert len((tmp_path / "sent.txt").read_text().splitlines()) == 1

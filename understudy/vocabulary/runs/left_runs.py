@@ -1,4 +1,4 @@
-"""`LeftRun`, a run that a process left behind, and `WaitingRun`, one that waits for somebody to go on with it."""
+"""Runs of other processes: `LeftRun`, whose process died, `ChangedRun`, whose definition changed, and `WaitingRun`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,19 @@ class LeftRun:
     conversation_id: str | None
     takeovers: int
     """How often a process has gone on with it before."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedRun:
+    """A run that was left, or a run inside of it, as an earlier definition of its runner has written it."""
+
+    run_id: str
+    runner_id: str
+    """The id of the agent, group or workflow."""
+    state: str
+    """The state as JSON. An agent's is the text of `AgentRun.to_json`; its messages stand in `state.messages`."""
+    why: str
+    """The parts of the definition that changed, in words."""
 
 
 @dataclass(frozen=True, slots=True)
