@@ -50,6 +50,8 @@ class Grants:
         self._waiting: set[int] = set()
         self._granted: set[int] = set()
         self._alarm: Alarm | None = None
+        self._failed_beats = 0
+        """In a row."""
         self._watch = owners.Watch(self._lease)
 
     # --- tickets
@@ -158,11 +160,17 @@ class Grants:
         self._alarm = ring_at(time.monotonic() + self._lease / owners.BEATS, self._beat)
 
     def _beat(self) -> None:
-        """Beat once; look at others if something is waited for; stop if there is nothing left."""
+        """Beat once; look at others if something is waited for; stop if there is nothing left.
+
+        If rows that are left cannot be removed for as long as others wait for a beat, they do that.
+        """
         is_done = False
         try:
             is_done = self._beat_once()
+            self._failed_beats = 0
         except StoreError as error:
+            self._failed_beats += 1
+            is_done = self._failed_beats >= owners.MISSED
             emit(WARNING, "beat_failed", {}, "this process could not tell others that it lives: %s", error)
         finally:
             with self._lock:

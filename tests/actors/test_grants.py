@@ -205,6 +205,27 @@ def test_a_ticket_that_could_not_be_given_back_is_removed_by_a_later_beat(
     assert there.has_come(KEY, waiting, ticket) is True
 
 
+@pytest.mark.parametrize("is_held", [True, False])
+def test_a_process_beats_for_a_store_that_is_gone_only_while_it_has_a_ticket(
+    is_held: bool, database: Database, clock: Clock, here: Grants, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim, _, _ = here.take(KEY, "run-1")
+    tries: list[None] = []
+
+    def fail(*_: object, **__: object) -> None:
+        tries.append(None)
+        raise us.StoreError("the server is gone")
+
+    monkeypatch.setattr(type(database), "write", fail)
+    if not is_held:
+        here.give_back(claim)
+        tries.clear()
+
+    clock.passes(LEASE * 3)
+
+    assert len(tries) == (3 * BEATS if is_held else MISSED)
+
+
 def test_one_file_has_one_owner_for_each_process(tmp_path: Path) -> None:
     one, other = [open_store(f"sqlite:///{tmp_path}/shop.db") for _ in range(2)]
 
