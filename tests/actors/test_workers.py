@@ -693,6 +693,7 @@ print(agent.run("go").messages[2].tool_results[0].content)
 """
 
 
+@pytest.mark.usefixtures("no_worker")
 def test_a_model_that_wants_a_process_a_turn_leaves_one_worker() -> None:
     def answer(request: us.ModelRequest) -> us.ModelTurn:
         return says("ok") if request.turn > 5 else calls("pid")

@@ -254,7 +254,7 @@ def spin(started: str) -> str:
 
 @us.tool(isolation="process", timeout=20)
 def die_with_a_child_that_lives_on(release: str) -> str:
-    program = f"open({release!r}).close()"  # a pipe, which nobody writes into before the test does
+    program = f"open({release!r}).read()"  # a pipe, which nobody writes into before the test does
     subprocess.Popen([sys.executable, "-c", program], close_fds=False, start_new_session=True)
     os._exit(3)
 
