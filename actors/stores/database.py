@@ -70,7 +70,8 @@ class Database(Protocol):
 
     @property
     def words(self) -> Mapping[str, str]:
-        """What a statement has in braces -> what this database says: `identity` (a key that counts), `real`, `bigint`."""
+        """What a statement has in braces -> what this database says: `identity` (a key that counts), `real`, `bigint`,
+        `held` (whether the lock of the process in the column `owner` is held, or NULL where only the lock itself tells)."""
         ...
 
     def write(self, work: Callable[[Sql], T], *, durable: bool = False) -> T:

@@ -17,7 +17,7 @@ from .sqlite_writers import writer_of
 
 T = TypeVar("T")
 
-WORDS = {"identity": "INTEGER PRIMARY KEY AUTOINCREMENT", "real": "REAL", "bigint": "INTEGER"}
+WORDS = {"identity": "INTEGER PRIMARY KEY AUTOINCREMENT", "real": "REAL", "bigint": "INTEGER", "held": "NULL"}
 
 
 def _nothing(sql: Sql) -> None:
