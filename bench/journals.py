@@ -185,7 +185,9 @@ def _in_file(rounds: int, what: Callable[[_CountedFile, Path], int]) -> Batch:
     with tempfile.TemporaryDirectory(prefix="understudy-bench-") as folder:
         path = Path(folder) / "store.db"
         file = _CountedFile(path)
-        return Batch((_run_to_the_end(Store(file), rounds, partial(what, file, path)),), 0.0)
+        store = Store(file)  # makes the tables
+        before = what(file, path)
+        return Batch((_run_to_the_end(store, rounds, lambda: what(file, path) - before),), 0.0)
 
 
 def _on_disk(file: _CountedFile, path: Path) -> int:

@@ -15,6 +15,7 @@ from understudy.vocabulary.context.account import Account
 
 if TYPE_CHECKING:
     from understudy.actors.run_view.event_reader import EventCount
+    from understudy.orchestration.saving.saved_run import SavedRun
 
 
 class RunJournal:
@@ -184,6 +185,7 @@ class JournalPart:
         "journal",
         "lock",
         "path",
+        "run",
         "session",
         "texts",
         "written",
@@ -197,6 +199,8 @@ class JournalPart:
         self.written = Written()
         self.events: EventCount | None = None
         """Counts the events of the run; made when its first rows are."""
+        self.run: SavedRun | None = None
+        """Who runs, as it was written."""
         self.session = ""
         """The text of the session as it was written."""
         self.texts: dict[str, str] = {}

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from understudy.vocabulary.messages import JsonValue
 
 
+EMPTY = "{}"
+
+
 class KnownValues(Protocol):
     """What a run knows of its session values in the store."""
 
@@ -63,8 +66,6 @@ def run_rows(run: JournaledRun, part: JournalPart) -> list[JournalRow]:
     """
     from understudy.orchestration.saving.saved_run import SavedRun
 
-    if part.events is None:
-        part.events = EventCount(run.log, is_inner=run.is_inner)
     changes, removed = run.session.lasting_changes()
     values = changes if run.is_inner else lasting(run.session)
     unsaved: set[str] = set()
@@ -81,11 +82,21 @@ def run_rows(run: JournaledRun, part: JournalPart) -> list[JournalRow]:
         user_id=run.options.user_id,
         conversation_id=run.options.conversation_id,
         own_history=run.options.history is not None,
-        events=part.events.next_seq(),
         under_way=True,
         revision=run.revision,
     )
-    return [JournalRow(RUN, "", saved.to_json()), *_session(run.run_id, values, part), *artifact_rows(run, part)]
+    rows = [*_session(run.run_id, values, part), *artifact_rows(run, part)]
+    if saved != part.run:
+        rows.append(JournalRow(RUN, "", saved.to_json()))
+        part.run = saved
+    return rows
+
+
+def next_event(run: JournaledRun, part: JournalPart) -> int:
+    """Return the number of the next event of a run."""
+    if part.events is None:
+        part.events = EventCount(run.log, is_inner=run.is_inner)
+    return part.events.next_seq()
 
 
 def change_of(run: JournaledRun, changes: SessionOverlay | None) -> str:
@@ -113,6 +124,8 @@ def _check(run_id: str, values: Mapping[str, JsonValue]) -> None:
 
 
 def _session(run_id: str, values: Mapping[str, JsonValue], part: JournalPart) -> list[JournalRow]:
+    if not values and part.session == EMPTY:
+        return []
     _check(run_id, values)
     text = json.dumps(values)
     if text == part.session:

@@ -144,12 +144,14 @@ class AgentRunRecord(RunRecord):
         assert self.machine is not None
         return self.machine.to_json()
 
-    def machine_rows(self, before: Written, begins: Sequence[ToolCall]) -> tuple[list[JournalRow], Written]:
+    def machine_rows(
+        self, before: Written, begins: Sequence[ToolCall], events: int
+    ) -> tuple[list[JournalRow], Written]:
         from understudy.orchestration.journal.agent_rows import rows_of
 
         assert self.machine is not None
         self.account.settle()
-        return rows_of(self.machine.state, self.machine.spec, before, begins)
+        return rows_of(self.machine.state, self.machine.spec, before, begins, events)
 
     @property
     def has_unwritten(self) -> bool:

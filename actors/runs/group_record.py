@@ -126,10 +126,12 @@ class GroupRunRecord(RunRecord):
         self.account.settle()
         return self.machine.to_json()
 
-    def machine_rows(self, before: Written, begins: Sequence[ToolCall]) -> tuple[list[JournalRow], Written]:
-        from understudy.orchestration.journal.rows import HEAD, JournalRow
+    def machine_rows(
+        self, before: Written, begins: Sequence[ToolCall], events: int
+    ) -> tuple[list[JournalRow], Written]:
+        from understudy.orchestration.journal.heads import head_row
 
-        return [JournalRow(HEAD, "", self.saved_machine())], before
+        return [head_row(self.saved_machine(), events)], before
 
     @property
     def pauses(self) -> Sequence[Pause]:

@@ -182,7 +182,9 @@ class RunRecord(Ownership, ABC):
         """Return the machine as text."""
 
     @abstractmethod
-    def machine_rows(self, before: Written, begins: Sequence[ToolCall]) -> tuple[list[JournalRow], Written]:
+    def machine_rows(
+        self, before: Written, begins: Sequence[ToolCall], events: int
+    ) -> tuple[list[JournalRow], Written]:
         """Return what of the machine is not in the journal yet, and what is once that is written; call it under the lock."""
 
     @property
@@ -337,9 +339,9 @@ class RunRecord(Ownership, ABC):
         Raises:
             TypeError: JSON cannot carry a value of the session.
         """
-        from understudy.actors.journal.run_rows import run_rows  # loads pydantic
+        from understudy.actors.journal.run_rows import next_event, run_rows  # loads pydantic
 
-        rows, written = self.machine_rows(part.written, begins)
+        rows, written = self.machine_rows(part.written, begins, next_event(self, part))
         return rows + run_rows(self, part), written
 
     def load_session(self, epoch: int) -> None:

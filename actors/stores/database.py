@@ -70,8 +70,9 @@ class Database(Protocol):
 
     @property
     def words(self) -> Mapping[str, str]:
-        """What a statement has in braces -> what this database says: `identity` (a key that counts), `real`, `bigint`,
-        `held` (whether the lock of the process in the column `owner` is held, or NULL where only the lock itself tells)."""
+        """What a statement has in braces -> what this database says: `identity` (a key that counts, and that no later row
+        has again), `row_id` (a key above those of the rows that are there), `real`, `bigint`, `held` (whether the lock of
+        the process in the column `owner` is held, or NULL where only the lock itself tells)."""
         ...
 
     def write(self, work: Callable[[Sql], T], *, durable: bool = False) -> T:

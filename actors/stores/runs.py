@@ -31,7 +31,7 @@ RUNS = Part(
             "CREATE INDEX understudy_runs_user ON understudy_runs (user_id, app)",
             "CREATE INDEX understudy_runs_forget_at ON understudy_runs (forget_at)",
             """CREATE TABLE understudy_run_rows (
-                id {identity}, run {bigint} NOT NULL, path TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL,
+                id {row_id}, run {bigint} NOT NULL, path TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL,
                 body TEXT NOT NULL
             )""",
             "CREATE UNIQUE INDEX understudy_run_rows_name ON understudy_run_rows (run, path, kind, name)",

@@ -17,7 +17,13 @@ from .sqlite_writers import writer_of
 
 T = TypeVar("T")
 
-WORDS = {"identity": "INTEGER PRIMARY KEY AUTOINCREMENT", "real": "REAL", "bigint": "INTEGER", "held": "NULL"}
+WORDS = {
+    "identity": "INTEGER PRIMARY KEY AUTOINCREMENT",
+    "row_id": "INTEGER PRIMARY KEY",  # without a count of all rows ever, which is one page more in each transaction
+    "real": "REAL",
+    "bigint": "INTEGER",
+    "held": "NULL",
+}
 
 
 def _nothing(sql: Sql) -> None:

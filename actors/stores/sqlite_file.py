@@ -222,6 +222,9 @@ def connect(path: Path) -> sqlite3.Connection:
         if database.execute("PRAGMA journal_mode").fetchone() != ("wal",):
             database.execute("PRAGMA journal_mode=WAL")  # what a file system cannot do is not done, and no error
         database.execute(f"PRAGMA journal_size_limit={WAL_LIMIT}")
+        database.execute(
+            f"PRAGMA wal_autocheckpoint={WAL_LIMIT // 4096}"
+        )  # In pages: SQLite's own limit is half of it.
         database.execute("PRAGMA secure_delete=ON")  # what a user has erased is not left in the file
     except BaseException:
         database.close()

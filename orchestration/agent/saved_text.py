@@ -25,22 +25,24 @@ V = TypeVar("V", bound=Versioned)
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-def written(adapter: TypeAdapter[Any], value: object, exclude: Any = None) -> str:
+def written(adapter: TypeAdapter[Any], value: object, exclude: Any = None, *, exclude_defaults: bool = False) -> str:
     r"""Return a value as JSON text. A lone surrogate, which UTF-8 cannot encode, is written as its escape `\udXXX`.
 
     Args:
         adapter: of the value's type.
         value: what to write.
         exclude: fields to leave out, as pydantic takes them.
+        exclude_defaults: leave out the fields that have their defaults too.
 
     Raises:
         ValueError: a text has two lone surrogates side by side, which JSON would read as one character.
     """
     try:
-        return adapter.dump_json(value, warnings=False, exclude=exclude).decode()
+        return adapter.dump_json(value, warnings=False, exclude=exclude, exclude_defaults=exclude_defaults).decode()
     except PydanticSerializationError:
         # Lone surrogates come from models whose tokens were cut, and from file names that are not UTF-8.
-        data = adapter.dump_python(value, warnings=False, exclude=exclude)  # mode="json" would silently change keys
+        # mode="json" would silently change keys
+        data = adapter.dump_python(value, warnings=False, exclude=exclude, exclude_defaults=exclude_defaults)
     text = json.dumps(data)
     if json.loads(text) != _with_lists(data):
         raise ValueError("a text has the two halves of a surrogate pair side by side, which JSON joins")

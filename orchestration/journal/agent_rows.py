@@ -13,22 +13,24 @@ from typing import Any, cast
 
 from pydantic import TypeAdapter
 
-from understudy.orchestration.agent.saved_text import written
+from understudy.orchestration.agent.saved_text import read_version, written
 from understudy.orchestration.agent.snapshot import FORMAT, Snapshot
 from understudy.orchestration.agent.spec import RunSpec
 from understudy.orchestration.agent.state import RunState
 from understudy.vocabulary.context.budget import Spending
 from understudy.vocabulary.messages import Message, ToolCall, ToolResult
 
-from .rows import CHANGE, DEFINITION, HEAD, INTENT, MESSAGE, RESULT, SYSTEM, JournalRow, Written
+from .heads import calls_of_round, count_of, has_calls_of, head_of, head_row
+from .rows import CHANGE, DEFINITION, MESSAGE, RESULT, SYSTEM, JournalRow, Written
 
 IN_DOUBT = "in_doubt: the process ended during this call, and nobody knows whether it had its effect"
 
 _NOT_IN_HEAD = {"parts": True, "state": {"messages": True, "system": True, "round": {"results"}}}
+_NOR_CALLS = {"parts": True, "state": {"messages": True, "system": True, "round": {"results", "calls"}}}
 
 
 def rows_of(
-    state: RunState, spec: RunSpec, before: Written, begins: Iterable[ToolCall] = ()
+    state: RunState, spec: RunSpec, before: Written, begins: Iterable[ToolCall] = (), events: int = 0
 ) -> tuple[list[JournalRow], Written]:
     """Return the rows that are new or changed, and what is written once they are.
 
@@ -37,8 +39,13 @@ def rows_of(
         spec: of the run.
         before: what is written.
         begins: calls that are about to begin: without a result, they are in doubt if the process dies.
+        events: the number of the next event.
     """
-    rows = [JournalRow(HEAD, "", written(_snapshot(), Snapshot(FORMAT, "", state), _NOT_IN_HEAD))]
+    begun: frozenset[str] = frozenset()
+    if state.round is not None:
+        earlier = before.begun if before.messages == len(state.messages) else begun
+        begun = earlier.union([call.id for call in begins]) - state.round.results.keys()
+    rows = [head_row(_machine(state), events, begun)]
     if not before.is_defined:
         rows.append(JournalRow(SYSTEM, "", json.dumps(state.system)))
         rows.append(JournalRow(DEFINITION, "", json.dumps([spec.fingerprint(), spec.parts()])))
@@ -53,12 +60,24 @@ def rows_of(
             if known.get(call_id) is not result:
                 rows.append(JournalRow(RESULT, f"{count}/{call_id}", written(_result(), result)))
         results = dict(open_.results)
-        rows += [JournalRow(INTENT, f"{count}/{call.id}", "") for call in begins]
         # A process that goes on with the run has put the changes into the session, and begins with nothing written.
         told = before.changes if before.is_defined else frozenset(open_.results)
         changes = told - open_.results.keys()
         rows += [JournalRow(CHANGE, f"{count}/{each}", "") for each in sorted(told - changes)]
-    return rows, Written(count, results, True, changes)
+    return rows, Written(count, results, True, changes, begun)
+
+
+def _machine(state: RunState) -> str:
+    """Return the machine without what stands in other rows, and without what is as in a run that has just begun."""
+    round_ = state.round
+    are_known = round_ is not None and has_calls_of(state.messages[-1], round_.calls)
+    return written(
+        _snapshot(),
+        Snapshot(FORMAT, "", state),
+        _NOR_CALLS if are_known else _NOT_IN_HEAD,
+        # Answers for runs inside are told apart by a field that has its default.
+        exclude_defaults=round_ is None or not round_.children,
+    )
 
 
 def rows_of_result(
@@ -105,18 +124,20 @@ def machine_of(rows: Mapping[tuple[str, str], str], repeats: Mapping[str, bool])
         KeyError: a row is missing.
         ValueError: a row is no JSON.
     """
-    data = json.loads(rows[HEAD, ""])
-    state = data["state"]
+    head = head_of(rows)
+    data, state = head.machine, head.machine["state"]
     data["fingerprint"], data["parts"] = json.loads(rows[DEFINITION, ""])
     state["system"] = json.loads(rows[SYSTEM, ""])
     results = {key: json.loads(body) for (kind, key), body in rows.items() if kind == RESULT}
-    count = 1 + max(int(key) for kind, key in rows if kind == MESSAGE)
+    count = count_of(rows)
     state["messages"] = [_joined(json.loads(rows[MESSAGE, str(index)]), index, results) for index in range(count)]
-    if state["round"] is not None:
-        begun = {key.partition("/")[2] for kind, key in rows if kind == INTENT and key.startswith(f"{count}/")}
+    round_ = state.get("round")
+    if round_ is not None:
+        round_["calls"] = calls_of_round(head, rows)
         there = {key.partition("/")[2]: each for key, each in results.items() if key.startswith(f"{count}/")}
-        _join_round(state["round"], begun, there, repeats)
-    return json.dumps(data)
+        _join_round(round_, head.begun, there, repeats)
+    whole = read_version(_snapshot(), json.dumps(data), "saved run", FORMAT)
+    return written(_snapshot(), whole)  # with the fields that have their defaults
 
 
 def _joined(message: dict[str, Any], index: int, results: Mapping[str, Any]) -> dict[str, Any]:
@@ -128,15 +149,15 @@ def _joined(message: dict[str, Any], index: int, results: Mapping[str, Any]) -> 
 
 
 def _join_round(
-    round_: dict[str, Any], begun: set[str], results: Mapping[str, Any], repeats: Mapping[str, bool]
+    round_: dict[str, Any], begun: frozenset[str], results: Mapping[str, Any], repeats: Mapping[str, bool]
 ) -> None:
     round_["results"] = {call["id"]: results[call["id"]] for call in round_["calls"] if call["id"] in results}
-    known = {*results, *round_["waiting"], *round_["questions"], *round_["children"]}
+    known = {*results, *round_.get("waiting", ()), *round_.get("questions", ()), *round_.get("children", ())}
     doubted = [call for call in round_["calls"] if call["id"] in begun and call["id"] not in known]
     asked = [call["id"] for call in doubted if not repeats.get(call["name"], False)]
     round_["in_doubt"] = [*round_.get("in_doubt", ()), *asked]
-    round_["waiting"] = [*round_["waiting"], *asked]
-    round_["reasons"].update(dict.fromkeys(asked, IN_DOUBT))
+    round_["waiting"] = [*round_.get("waiting", ()), *asked]
+    round_["reasons"] = {**round_.get("reasons", {}), **dict.fromkeys(asked, IN_DOUBT)}
 
 
 def spending_text(spending: Spending) -> str:

@@ -25,6 +25,7 @@ from understudy.vocabulary.context.artifacts import Artifact
 from understudy.vocabulary.runs.left_runs import ChangedRun
 
 from .agent_rows import machine_of, with_spending
+from .heads import head_of
 from .places import place_of_call
 from .rows import ARTIFACT, HEAD, RUN, SAVED, SESSION, SPENDING, SavedValue
 from .session_changes import changes_in, with_changes
@@ -76,7 +77,8 @@ def put_together(
         assert isinstance(runner, (Group, Workflow))
         machine = _group(runner, rows, places, load, inside_of)
     artifacts = [Artifact(**json.loads(body)) for (kind, _), body in rows.items() if kind == ARTIFACT]
-    saved = replace(saved, machine=machine, session=json.loads(rows[SESSION, ""]), artifacts=tuple(artifacts))
+    session, events = json.loads(rows[SESSION, ""]), head_of(rows).events
+    saved = replace(saved, machine=machine, session=session, artifacts=tuple(artifacts), events=events)
     changes = changes_in(rows) if isinstance(runner, Agent) else []
     if changes:
         saved = with_changes(saved, changes, is_inner=bool(path))
@@ -145,7 +147,7 @@ def _agent(agent: Agent[object], rows: Rows, places: Iterable[str], load: _Load,
 
 
 def _group(group: Group | Workflow, rows: Rows, places: Iterable[str], load: _Load, inside_of: _Inside) -> str:
-    text = rows[HEAD, ""]
+    text = json.dumps(head_of(rows).machine)
     if (SPENDING, "") in rows:
         text = with_state(text, {"spending": json.loads(rows[SPENDING, ""])})
     machine = load(text, lambda text, adopt: loaded(group, text, adopt=adopt))

@@ -7,8 +7,8 @@ from typing import NamedTuple, TypeAlias
 
 from understudy.vocabulary.messages import JsonValue, ToolResult
 
-HEAD, SYSTEM, DEFINITION, MESSAGE, RESULT, INTENT = "head", "system", "definition", "message", "result", "intent"
-"""What a machine writes: its state, what never changes of it, its messages, and the results and beginnings of open calls."""
+HEAD, SYSTEM, DEFINITION, MESSAGE, RESULT = "head", "system", "definition", "message", "result"
+"""What a machine writes: its state, what never changes of it, its messages, and the results of open calls."""
 RUN, SESSION, ARTIFACT, SPENDING, SAVED, CHANGE = "run", "session", "artifact", "spending", "saved", "change"
 """What stands beside the machine. A change is what one call did to the session, until the session row has it."""
 
@@ -35,3 +35,5 @@ class Written(NamedTuple):
     """Whether the system prompt and the definition are written, which do not change."""
     changes: frozenset[str] = frozenset()
     """The calls of the open round whose changes of the session stand in rows of their own."""
+    begun: frozenset[str] = frozenset()
+    """The calls of the open round that began and have no result."""

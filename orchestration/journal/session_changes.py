@@ -10,7 +10,8 @@ from typing import NamedTuple
 from understudy.orchestration.saving.saved_run import SavedRun
 from understudy.vocabulary.messages import JsonValue
 
-from .rows import CHANGE, HEAD, MESSAGE
+from .heads import calls_of_round, count_of, head_of
+from .rows import CHANGE
 
 
 class SessionChange(NamedTuple):
@@ -30,11 +31,8 @@ def changes_in(rows: Mapping[tuple[str, str], str]) -> list[SessionChange]:
     """Return the changes that the session row of an agent's run does not have yet, in call order."""
     if not any(kind == CHANGE for kind, _ in rows):
         return []
-    round_ = json.loads(rows[HEAD, ""])["state"]["round"]
-    if round_ is None:
-        return []
-    count = 1 + max([int(key) for kind, key in rows if kind == MESSAGE])
-    bodies = [rows.get((CHANGE, f"{count}/{call['id']}")) for call in round_["calls"]]
+    calls, count = calls_of_round(head_of(rows), rows), count_of(rows)
+    bodies = [rows.get((CHANGE, f"{count}/{call['id']}")) for call in calls]
     return [SessionChange(values, frozenset(removed)) for values, removed in map(json.loads, filter(None, bodies))]
 
 

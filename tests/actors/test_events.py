@@ -14,7 +14,7 @@ import understudy as us
 from tests.support.scripts import WAIT, eventually, scripted
 from tests.support.tools import look
 from understudy.actors.run_view import event_reader
-from understudy.actors.run_view.log import RunLog, RunLogEntry
+from understudy.actors.run_view.log import Conflict, Delegated, Diverged, Finished, RunLog, RunLogEntry
 from understudy.actors.threads.promise import taken
 from understudy.testing import FunctionModel, calls, says
 
@@ -123,6 +123,25 @@ def test_a_pause_ends_the_events_with_its_outcome() -> None:
 
     last = events[-1]
     assert isinstance(last, us.RunFinished) and isinstance(last.outcome, us.NeedsInput)
+
+
+def test_a_fact_is_counted_as_many_events_as_a_listener_is_told_of_it() -> None:
+    call, log = us.ToolCall("c1", "look"), RunLog("run-1", "a")
+    facts: list[RunLogEntry] = [
+        1,
+        (1, says("hm") + calls("look")),
+        call,
+        Delegated("c1", RunLog("run-2", "b", "run-1")),
+    ]
+    facts += [Finished(call, us.ToolResult("c1", "seen")), 2, (2, calls("look")), Conflict(("k",)), Diverged(1)]
+    for fact in facts:
+        log.note(fact)
+    log.end(ValueError("over"))
+
+    told = list(event_reader.events_of(log, inner=False))
+
+    assert len(told) == event_reader.next_seq(log, is_inner=False) == len(facts) + 1  # a text more, and no Delegated
+    assert event_reader.next_seq(log, is_inner=True) == len(facts)
 
 
 def test_an_iterator_that_a_garbage_collection_closes_while_a_fact_is_noted_holds_nothing_up() -> None:

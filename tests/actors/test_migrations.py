@@ -92,7 +92,10 @@ WRONG: list[tuple[Any, str]] = [
     (raises, "migrate: StoreError: no such table"),
     (lambda run: "", "the text that it returned for 'clerk' is of no use"),
     (lambda run: '{"format": 1}', "the text that it returned for 'clerk' is of no use"),
-    (lambda run: run.state.replace('"format": 1', '"format": 9'), "the text that it returned for 'clerk' is of no use"),
+    (
+        lambda run: json.dumps({**json.loads(run.state), "format": 9}),
+        "the text that it returned for 'clerk' is of no use",
+    ),
 ]
 
 

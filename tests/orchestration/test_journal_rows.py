@@ -11,9 +11,10 @@ from understudy import Agent, ModelTurn, TextPart, ToolCall, ToolResult
 from understudy.orchestration import AgentRun
 from understudy.orchestration.agent.steps import CallModel, CallTools, Done
 from understudy.orchestration.journal.agent_rows import machine_of, rows_of, rows_of_result
+from understudy.orchestration.journal.heads import head_of
 from understudy.orchestration.journal.places import place_of_call
 from understudy.orchestration.journal.put_together import without_saved
-from understudy.orchestration.journal.rows import HEAD, INTENT, MESSAGE, JournalRow, Written
+from understudy.orchestration.journal.rows import HEAD, MESSAGE, JournalRow, Written
 from understudy.orchestration.journal.session_changes import SessionChange, change_text, changes_in, with_changes
 from understudy.orchestration.saving.saved_run import SavedRun
 from understudy.providers import ScriptedModel
@@ -118,7 +119,6 @@ def test_a_call_that_began_and_has_no_result_is_in_doubt_and_waits_for_a_decisio
 
     loaded = journal.loaded()
 
-    assert [row.key for row in journal.new if row.kind == INTENT] == ["2/a"]
     assert loaded.in_doubt == (first,)
     assert loaded.next_step() == CallTools((second,))
     loaded.tool_results([ToolResult("b", "did b")])
@@ -132,6 +132,49 @@ def test_a_call_that_began_is_due_again_if_its_tool_may_be_repeated() -> None:
     journal.write(*step.calls)
 
     assert journal.loaded(repeats=True).next_step() == step
+
+
+def test_calls_that_began_stay_in_doubt_while_results_of_others_come() -> None:
+    journal, step = at_calls("a", "b", "c")
+    journal.write(*step.calls[:2])
+    journal.run.tool_results([ToolResult("a", "did a")])
+    journal.write()
+
+    assert [call.id for call in journal.loaded().in_doubt] == ["b"]
+    assert journal.loaded().next_step() == CallTools(step.calls[2:])
+
+
+def test_calls_that_began_in_one_round_are_not_in_doubt_in_the_next_one() -> None:
+    journal, step = at_calls("a")
+    journal.write(*step.calls)
+    journal.run.tool_results([ToolResult("a", "did a")])
+    journal.run.next_step()
+    journal.run.model_response(calling("a"))
+    journal.write()
+
+    assert not journal.loaded().in_doubt
+
+
+def test_the_head_names_the_next_event_and_repeats_no_call_that_the_last_message_has() -> None:
+    journal, step = at_calls("a" * 300)
+    journal.new, _ = rows_of(journal.run.state, journal.run.spec, Written(), step.calls, events=7)
+    rows = {(row.kind, row.key): row.body for row in journal.new}
+
+    assert head_of(rows).events == 7
+    assert '"word"' not in rows[HEAD, ""]
+
+
+def test_arguments_that_a_person_changed_are_kept() -> None:
+    journal, step = at_calls("a", "b")
+    journal.write(step.calls[0])
+    later = Journal(journal.loaded())
+    later.run.decisions({"a": Approve({"word": "mended"})})
+    later.write()
+
+    due = later.loaded().next_step()
+
+    assert isinstance(due, CallTools)
+    assert [call.arguments["word"] for call in due.calls] == ["mended", "b" * 300]
 
 
 def test_what_is_known_of_a_call_in_doubt_is_its_result_or_makes_it_due_again() -> None:
