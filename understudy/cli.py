@@ -37,6 +37,7 @@ COMMANDS = {
     "graph": "draw a spec, or one of its runners",
     "schema": "print the JSON Schema of specs, for editors",
     "resume": "resume a run that waits for a person or stopped at a limit",
+    "runs": "list the runs of a store, and look after them",
     "erase": "remove what a store has of a user",
 }
 

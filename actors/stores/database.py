@@ -72,7 +72,8 @@ class Database(Protocol):
     def words(self) -> Mapping[str, str]:
         """What a statement has in braces -> what this database says: `identity` (a key that counts, and that no later row
         has again), `row_id` (a key above those of the rows that are there), `real`, `bigint`, `held` (whether the lock of
-        the process in the column `owner` is held, or NULL where only the lock itself tells)."""
+        the process in the column `owner` is held, or NULL where only the lock itself tells), `tables` (a query of the names of
+        all tables)."""
         ...
 
     def write(self, work: Callable[[Sql], T], *, durable: bool = False) -> T:
@@ -106,6 +107,7 @@ class Part(NamedTuple):
 
 
 _TABLE = "CREATE TABLE IF NOT EXISTS understudy_schema (part TEXT PRIMARY KEY, version INTEGER NOT NULL)"
+_HAS_VERSIONS = "SELECT 1 WHERE 'understudy_schema' IN ({tables})"
 _VERSION = "SELECT version FROM understudy_schema WHERE part = :part"
 _SET_VERSION = """
 INSERT INTO understudy_schema VALUES (:part, :version) ON CONFLICT (part) DO UPDATE SET version = excluded.version
@@ -123,12 +125,7 @@ def prepare(database: Database, part: Part) -> None:
         sql.execute(_TABLE)
         row = sql.execute(_VERSION, {"part": part.name}).fetchone()
         found, latest = 0 if row is None else row[0], len(part.versions)
-        if found > latest:
-            raise StoreError(
-                f"store {database!r} was made by a later version of understudy: its {part.name} have schema {found}, and "
-                f"this version knows schema {latest}",
-                store=repr(database),
-            )
+        _refuse_later(database, part, found)
         for statements in part.versions[found:]:
             for statement in statements:
                 sql.execute(statement.format(**database.words))
@@ -136,3 +133,31 @@ def prepare(database: Database, part: Part) -> None:
             sql.execute(_SET_VERSION, {"part": part.name, "version": latest})
 
     database.write(migrate, durable=True)
+
+
+def version_of(database: Database, part: Part) -> int:
+    """Return the version of a part's tables; 0 if there are none. Changes nothing.
+
+    Raises:
+        StoreError: a later version of this package made them, or the database failed.
+    """
+
+    def look(sql: Sql) -> int:
+        if sql.execute(_HAS_VERSIONS.format(**database.words)).fetchone() is None:
+            return 0
+        row = sql.execute(_VERSION, {"part": part.name}).fetchone()
+        return 0 if row is None else int(row[0])
+
+    found = database.read(look)
+    _refuse_later(database, part, found)
+    return found
+
+
+def _refuse_later(database: Database, part: Part, found: int) -> None:
+    latest = len(part.versions)
+    if found > latest:
+        raise StoreError(
+            f"store {database!r} was made by a later version of understudy: its {part.name} have schema {found}, and "
+            f"this version knows schema {latest}",
+            store=repr(database),
+        )

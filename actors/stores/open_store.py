@@ -44,7 +44,7 @@ def open_store(given: str | PauseStore | Store | None) -> Store:
 
 def _open_url(url: str) -> Store:
     check_address(url)
-    if _is_postgres(url):
+    if is_postgres(url):
         from .postgres.database import PostgresDatabase
 
         return Store(PostgresDatabase(url))
@@ -54,7 +54,8 @@ def _open_url(url: str) -> Store:
     return Store(SQLiteDatabase(path, durable=DURABLE[options] if options else False))
 
 
-def _is_postgres(url: str) -> bool:
+def is_postgres(url: str) -> bool:
+    """Whether a URL names a database on a server."""
     scheme, colon, _ = url.partition(":")
     return bool(colon) and scheme in ("postgresql", "postgres")
 
@@ -63,7 +64,7 @@ def check_address(url: str) -> None:
     """Raise `ValueError` for a URL that names no store. Opens nothing."""
     if url == MEMORY:
         return
-    if _is_postgres(url):
+    if is_postgres(url):
         if not url.partition(":")[2].startswith("//"):  # the rest may have a password
             raise ValueError("store postgresql:…: expected postgresql://USER@HOST/DATABASE")
         return

@@ -28,18 +28,19 @@ PAUSES = Part(
             "ALTER TABLE understudy_pauses ADD COLUMN holder TEXT",
             "ALTER TABLE understudy_pauses ADD COLUMN leased_until {real}",
         ),
+        ("ALTER TABLE understudy_pauses ADD COLUMN put_at {real}",),
     ],
 )
-"""`forget_at` and `leased_until` are in seconds since 1970; an entry without the first is never forgotten.
+"""`forget_at`, `leased_until` and `put_at` are in seconds since 1970; an entry without the first is never forgotten.
 
 `holder` is who has the last lease on a waiting entry, which is over at `leased_until`.
 """
 
 PUT = """
-INSERT INTO understudy_pauses (run_id, revision, nonce, payload, state, forget_at)
-VALUES (:run_id, :revision, :nonce, :payload, 'waiting', :forget_at)
+INSERT INTO understudy_pauses (run_id, revision, nonce, payload, state, forget_at, put_at)
+VALUES (:run_id, :revision, :nonce, :payload, 'waiting', :forget_at, :now)
 ON CONFLICT (run_id) DO UPDATE SET revision = excluded.revision, nonce = excluded.nonce, payload = excluded.payload,
-    state = excluded.state, forget_at = excluded.forget_at, holder = NULL, leased_until = NULL
+    state = excluded.state, forget_at = excluded.forget_at, put_at = excluded.put_at, holder = NULL, leased_until = NULL
 WHERE understudy_pauses.state != 'waiting' AND understudy_pauses.revision < excluded.revision
 """
 GET = "SELECT run_id, revision, nonce, payload, state, leased_until FROM understudy_pauses WHERE run_id = :run_id"
@@ -69,7 +70,7 @@ WHERE run_id = :run_id AND revision = :revision AND state = 'waiting'
 HELD = "run_id = :run_id AND revision = :before AND state = 'waiting' AND holder = :holder"
 COMMIT = f"""
 UPDATE understudy_pauses SET revision = :revision, nonce = :nonce, payload = :payload, forget_at = :forget_at,
-    holder = NULL, leased_until = NULL
+    put_at = :now, holder = NULL, leased_until = NULL
 WHERE {HELD}
 """
 FINISH = f"""
@@ -203,6 +204,7 @@ def _row(paused: PausedRun, keep: float | None, now: float) -> dict[str, SqlValu
         "nonce": paused.nonce,
         "payload": paused.payload,
         "forget_at": None if keep is None else now + keep,
+        "now": now,
     }
 
 

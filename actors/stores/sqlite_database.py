@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TypeVar, cast
 
 from understudy.actors.threads.run_elsewhere import run_elsewhere
@@ -23,7 +24,13 @@ WORDS = {
     "real": "REAL",
     "bigint": "INTEGER",
     "held": "NULL",
+    "tables": "SELECT name FROM sqlite_master WHERE type = 'table'",
 }
+
+
+def locks_beside(path: Path) -> ProcessLocks | None:
+    """Return which processes that have a file live; None if the operating system has no such locks."""
+    return process_locks(path.with_name(f"{path.name}-owners"))
 
 
 def _nothing(sql: Sql) -> None:
@@ -57,8 +64,7 @@ class SQLiteDatabase:
     @property
     def locks(self) -> ProcessLocks | None:
         """Which processes that have the file live: files in a folder beside it."""
-        path = self._writer.path
-        return process_locks(path.with_name(f"{path.name}-owners"))
+        return locks_beside(self._writer.path)
 
     def figures(self) -> StoreFigures:
         """Return the figures of the file in this process; waits for nothing."""

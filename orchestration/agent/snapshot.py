@@ -60,3 +60,12 @@ def load(text: str, spec: RunSpec, adopt: bool) -> RunState:
         saved.state.all_turns = saved.state.turns
         saved.state.cost = None
     return saved.state
+
+
+def look(text: str) -> RunState:
+    """Read what `dump` wrote without the definition of its agent, to show it; nothing goes on with it.
+
+    Raises:
+        ValueError: the text is not a saved run, or has a format that this version does not know.
+    """
+    return read_version(_adapter(), text, "saved run", FORMAT).state

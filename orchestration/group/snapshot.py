@@ -69,6 +69,21 @@ def load(text: str, spec: GroupSpec, adopt: bool, kind: type[S], contradiction: 
     return state
 
 
+def look(text: str) -> GroupState:
+    """Read what `dump` wrote without the definition of its group or workflow, to show it; nothing goes on with it.
+
+    Raises:
+        ValueError: the text is no saved run, or has an unknown format.
+    """
+    saved = cast(GroupSnapshot, read_version(_adapter(GroupSnapshot), text, "saved run of a group", FORMAT))
+    problem = ""
+    try:
+        return cast(GroupState, _adapter(GroupState).validate_python(saved.state))
+    except ValidationError as error:
+        problem = first_problem(error)
+    raise ValueError(f"not a saved run of a group: {problem}")
+
+
 def _left_out(data: JsonValue) -> str:
     """Name a child or task whose state is not in the text; without the check it would load as one not begun."""
     whole = data if isinstance(data, dict) else {}

@@ -233,12 +233,12 @@ def test_a_file_of_a_later_version_is_refused_with_both_versions(tmp_path: Path)
     path = tmp_path / "shop.db"
     sqlite_pauses(str(path))
     with closing(sqlite3.connect(path)) as database:
-        database.execute("UPDATE understudy_schema SET version = 3 WHERE part = 'pauses'")
+        database.execute("UPDATE understudy_schema SET version = 4 WHERE part = 'pauses'")
         database.commit()
 
     said = error_of(lambda: sqlite_pauses(str(path)))
 
-    assert "its pauses have schema 3, and this version knows schema 2" in said
+    assert "its pauses have schema 4, and this version knows schema 3" in said
 
 
 def test_text_that_is_not_utf_8_is_told_by_its_place_and_not_quoted(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("shop")
     (folder / "shop.yaml").write_text(block("yaml"))
     (folder / "tools.py").write_text(block("python"))
-    us.ActorSystem("shop", store=f"sqlite:///{folder}/shop.db").stop()  # `erase` alone needs a store that is there
+    us.ActorSystem("shop", store=f"sqlite:///{folder}/shop.db").stop()  # `erase` and `runs` need a store that is there
     return folder
 
 
@@ -41,6 +41,7 @@ def test_there_are_examples_of_each_command_that_needs_no_token() -> None:
         "schema",
         "demo",
         "erase",
+        "runs",
     }
 
 

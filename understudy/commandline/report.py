@@ -179,6 +179,11 @@ def _calls_of(pause: Pause) -> list[str]:
 
 def how_to_answer(pause: Pause) -> tuple[str, ...]:
     """Return the options of `resume` that answer a pause, one for each possible answer."""
+    if pause.in_doubt:  # each of its calls is named: what may have happened is not decided together with others
+        ways = ("--approve {}", "--reject {}=REASON", "--happened {}=RESULT")
+        doubted = [" ".join([way.format(shlex.quote(each)) for each in pause.in_doubt]) for way in ways]
+        others = [f" --approve {shlex.quote(call.id)}" for call in pause.calls if call.id not in pause.in_doubt]
+        return tuple([f"{way}{''.join(others)}" for way in doubted])
     return ('--answer "TEXT"',) if pause.question is not None else ("--approve", '--reject "REASON"')
 
 

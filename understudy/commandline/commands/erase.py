@@ -12,7 +12,7 @@ from understudy.commandline.report import COMPLETE, UsageMistake
 
 from . import options
 from .printing import put, warn
-from .resume import refuse_missing_store
+from .waiting import refuse_missing_store
 
 if TYPE_CHECKING:
     from understudy.actors.stores.store import Store

@@ -122,9 +122,10 @@ def add_timeout(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--timeout", metavar="SECONDS", type=seconds, help="the time limit of the run")
 
 
-def add_json(parser: argparse.ArgumentParser, help: str) -> None:
-    """Add `--json`."""
-    parser.add_argument("--json", action="store_true", help=help)
+def add_json(parser: argparse.ArgumentParser, help: str, *, again: bool = False) -> None:
+    """Add `--json`; `again` if the parser around this one has it too."""
+    default = argparse.SUPPRESS if again else False  # else this one would take back what was said before
+    parser.add_argument("--json", action="store_true", default=default, help=help)
 
 
 def add_conversation(parser: argparse.ArgumentParser, otherwise: str) -> None:
@@ -143,12 +144,12 @@ def add_conversation(parser: argparse.ArgumentParser, otherwise: str) -> None:
     )
 
 
-def add_store(parser: argparse.ArgumentParser) -> None:
-    """Add `--store`."""
+def add_store(parser: argparse.ArgumentParser, *, again: bool = False) -> None:
+    """Add `--store`; `again` if the parser around this one has it too."""
     parser.add_argument(
         "--store",
         metavar="URL",
-        default=usual_store(),
+        default=argparse.SUPPRESS if again else usual_store(),
         help="where waiting runs, conversations and session values are kept, such as sqlite:///shop.db; "
         "the default is UNDERSTUDY_STORE",
     )
@@ -159,16 +160,16 @@ def usual_store() -> str:
     return os.environ.get(STORE) or MEMORY
 
 
-def add_run_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a run beside its spec and input."""
+def add_run_options(parser: argparse.ArgumentParser, *, again: bool = False) -> None:
+    """Add the options of a run beside its spec and input; `again` as for `add_store`."""
     add_models(parser)
     add_named_models(parser)
     add_debug(parser)
     add_log(parser)
-    add_json(parser, "print one JSON object, for errors too, and no progress")
+    add_json(parser, "print one JSON object, for errors too, and no progress", again=again)
     parser.add_argument("--plain", action="store_true", help="do not render the answer as Markdown on a terminal")
     add_timeout(parser)
-    add_store(parser)
+    add_store(parser, again=again)
 
 
 def text(given: str) -> str:

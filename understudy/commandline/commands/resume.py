@@ -4,29 +4,31 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
+from understudy.actors.pauses.stored_pauses import Token
+from understudy.actors.stores.inspection.look_at import look_at
+from understudy.actors.stores.inspection.run_list import RunList
 from understudy.actors.stores.open_store import MEMORY
 from understudy.commandline.call_log import CallLog
 from understudy.commandline.model_overrides import cast_of
 from understudy.commandline.plain_progress import Quiet, progress_on
 from understudy.commandline.report import UsageMistake
 from understudy.errors import ProtocolViolation, SpecChanged, UnderstudyError, UnknownToken
-from understudy.orchestration.definitions.port import Answer
 from understudy.providers.http.credentials import check_key
 from understudy.vocabulary.models import ModelName
-from understudy.vocabulary.runs.outcomes import Approve, Decision, Outcome, Reject
+from understudy.vocabulary.runs.outcomes import Outcome
 
 from . import options
+from .answers import add_answers, answer_of, refuse_unanswered
 from .loading import agents_in, check_tools, load
 from .printing import tell, warn
 from .run import closing_seconds, watch
-from .waiting import repeated, system_of, without_vain_token
+from .waiting import refuse_missing_store, repeated, system_of, without_vain_token
 
 if TYPE_CHECKING:
     from understudy.actors import ActorSystem
@@ -48,17 +50,23 @@ answer to it; a pause without an answer goes on waiting. Without --pause,
 all calls. A workflow with failed tasks needs no answer: it runs them again.
 Nor does a run that ended with an error that may pass, such as a rate limit.
 
+A call in doubt was under way when its process died. Each is decided by its id:
+--approve CALL makes it again, --reject CALL=REASON fails it, and --happened
+CALL=RESULT gives the model its result. 'understudy runs show' tells the calls.
+
 examples:
   understudy resume TOKEN shop.yaml --store sqlite:///shop.db --answer "Order 7"
   understudy resume TOKEN shop.yaml --store sqlite:///shop.db --approve --tools tools.py
   understudy resume TOKEN shop.yaml --store sqlite:///shop.db --reject "too much"
   understudy resume TOKEN shop.yaml --store sqlite:///shop.db --pause child/0/question --answer "Order 7" \\
       --pause child/1/approval --approve
+  understudy resume TOKEN shop.yaml --store sqlite:///shop.db --happened call-2-0=paid
   understudy resume TOKEN shop.yaml --store sqlite:///shop.db --budget total_tokens=80000
 """
 
 HOW_TO_ANSWER = (
-    "here: --answer TEXT to a question; --approve, or --reject REASON, for calls; --pause ID before it, if several wait"
+    "here: --answer TEXT to a question; --approve, or --reject REASON, for calls; --pause ID before it, if several wait; "
+    "--approve CALL, --reject CALL=REASON or --happened CALL=RESULT for a call in doubt"
 )
 
 
@@ -66,25 +74,13 @@ def add_arguments(resume: argparse.ArgumentParser) -> None:
     """Add the arguments of `resume`."""
     resume.epilog = options.EXITS
     resume.add_argument("token", metavar="TOKEN", help="the token that was printed when the run began to wait")
+    add_options(resume)
+
+
+def add_options(resume: argparse.ArgumentParser, *, again: bool = False) -> None:
+    """Add the spec and the options; `again` if the parser around this one has `--store` and `--json` too."""
     resume.add_argument("file", metavar="FILE.yaml", help="the spec")
-    resume.set_defaults(pause=None, answers=[])
-    resume.add_argument(
-        "--pause",
-        metavar="ID",
-        action=_TakePause,
-        help="the pause that the next answer is for; repeatable",
-    )
-    resume.add_argument("--answer", metavar="TEXT", type=options.text, action=_TakeAnswer, help="answer the question")
-    resume.add_argument("--approve", nargs=0, action=_TakeAnswer, help="run all calls that wait for an approval")
-    resume.add_argument(
-        "--reject",
-        metavar="REASON",
-        nargs="?",
-        const="",
-        type=options.text,
-        action=_TakeAnswer,
-        help="run none of them; the model reads the reason",
-    )
+    add_answers(resume)
     resume.add_argument(
         "--max-iterations", metavar="N", type=int, help="a higher limit of tool rounds of the whole run"
     )
@@ -105,86 +101,33 @@ def add_arguments(resume: argparse.ArgumentParser) -> None:
     )
     resume.add_argument("--adopt", action="store_true", help="go on even if the definition in the spec has changed")
     options.add_tools(resume)
-    options.add_run_options(resume)
-
-
-class _TakePause(argparse.Action):
-    """Keeps a `--pause` for the answer option that follows."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: str | Sequence[object] | None,
-        option_string: str | None = None,
-    ) -> None:
-        _refuse_unanswered(namespace)
-        namespace.pause = values
-
-
-def _refuse_unanswered(arguments: argparse.Namespace) -> None:
-    """Refuse a `--pause` without an answer after it: an answer before it would apply to all pauses by mistake."""
-    if arguments.pause is not None:
-        raise UsageMistake(
-            f"--pause {arguments.pause}: no answer to it follows; expected --pause ID and then --answer TEXT, "
-            "--approve or --reject REASON"
-        )
-
-
-class _TakeAnswer(argparse.Action):
-    """Keeps an answer together with the `--pause` before it."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: str | Sequence[object] | None,
-        option_string: str | None = None,
-    ) -> None:
-        pause: str | None = namespace.pause
-        before: list[Given] = namespace.answers
-        for other in before:
-            if None in (pause, other.pause) or other.pause == pause:
-                parser.error(
-                    f"argument {option_string}: not allowed with argument {other.option}; --pause ID tells apart"
-                )
-        text = values if isinstance(values, str) else ""
-        answer: str | Decision = text
-        if option_string != "--answer":
-            answer = Approve() if option_string == "--approve" else Reject(text)
-        namespace.answers = [*before, Given(pause, str(option_string), answer)]
-        namespace.pause = None
-
-
-class Given(NamedTuple):
-    """One answer, its option, and the id of its pause; None if the run has only one pause."""
-
-    pause: str | None
-    option: str
-    answer: str | Decision
+    options.add_run_options(resume, again=again)
 
 
 def do(arguments: argparse.Namespace, out: TextIO) -> int:
     """Load the spec, continue the run, and print the answer."""
-    _refuse_unanswered(arguments)
+    refuse_unanswered(arguments)
     refuse_missing_store(arguments.store)
     system = system_of(arguments)
     return carry_out(load(arguments.file, arguments.tools), system, arguments, out)
 
 
-def refuse_missing_store(store: str) -> None:
-    """Refuse a missing file: no run waits in it, and opening the store would create it."""
-    path = store.removeprefix("sqlite:///").partition("?")[0]
-    if store.startswith("sqlite:///") and path and "\0" not in path and not os.path.exists(path):
-        raise UsageMistake(f"{path}: there is no such store; expected the --store that the run was begun with")
+class Begun(NamedTuple):
+    """Another way to go on with a run than by its token."""
+
+    runner_id: str
+    go_on: Callable[[Runner[object]], RunHandle[object]]
 
 
-def carry_out(loaded: LoadedSpec, system: ActorSystem, arguments: argparse.Namespace, out: TextIO) -> int:
+def carry_out(
+    loaded: LoadedSpec, system: ActorSystem, arguments: argparse.Namespace, out: TextIO, begun: Begun | None = None
+) -> int:
     """Continue a run of a spec, and print the answer."""
     log, began = CallLog(), time.monotonic()
     ended: Outcome[object] | BaseException
     try:
-        ended = _resumed(loaded, system, arguments, log)
+        way = begun or Begun(waiting_runner(arguments, system), partial(_go_on, arguments, system))
+        ended = _resumed(loaded, way, arguments, log)
     except (UsageMistake, UnderstudyError, KeyboardInterrupt) as error:
         ended = error
     ended = without_vain_token(ended, arguments)
@@ -197,9 +140,9 @@ def carry_out(loaded: LoadedSpec, system: ActorSystem, arguments: argparse.Names
 
 
 def _resumed(
-    loaded: LoadedSpec, system: ActorSystem, arguments: argparse.Namespace, log: CallLog
+    loaded: LoadedSpec, begun: Begun, arguments: argparse.Namespace, log: CallLog
 ) -> Outcome[object] | BaseException:
-    runner = loaded.runner(waiting_runner(arguments, system))
+    runner = loaded.runner(begun.runner_id)
     check_tools(runner)
     inside = agents_in([runner])
     if not (arguments.rehearse or arguments.replay):
@@ -210,7 +153,7 @@ def _resumed(
         stack.enter_context(cast_of(agents_in(loaded.runners.values()), inside, arguments, warn))
         progress = Quiet() if arguments.json or arguments.log else progress_on(sys.stderr)
         stack.callback(progress.close)
-        ended = watch(partial(_go_on, runner, arguments, system), log.see, progress.see)
+        ended = watch(partial(begun.go_on, runner), log.see, progress.see)
     if not isinstance(ended, BaseException):
         log.put_first(ended.messages)
     return ended
@@ -232,12 +175,12 @@ def waiting_runner(arguments: argparse.Namespace, system: ActorSystem) -> str:
         raise UsageMistake(str(error)) from error
 
 
-def _go_on(runner: Runner[object], arguments: argparse.Namespace, system: ActorSystem) -> RunHandle[object]:
+def _go_on(arguments: argparse.Namespace, system: ActorSystem, runner: Runner[object]) -> RunHandle[object]:
     """Continue the run. A wrong answer raises `UsageMistake`: nothing has run then, and the token is still valid."""
     try:
         return runner.submit_resume(
             arguments.token,
-            _answer(arguments.answers),
+            answer_of(arguments.answers, partial(_waiting_calls, arguments)),
             timeout=arguments.timeout,
             system=system,
             max_iterations=arguments.max_iterations,
@@ -255,9 +198,14 @@ def _go_on(runner: Runner[object], arguments: argparse.Namespace, system: ActorS
         raise UsageMistake(str(error)) from error
 
 
-def _answer(given: Sequence[Given]) -> Answer:
-    if not given:
-        return None
-    if given[0].pause is None:
-        return given[0].answer
-    return {one.pause: one.answer for one in given if one.pause is not None}
+def _waiting_calls(arguments: argparse.Namespace) -> list[str]:
+    """Return the ids of the calls that the run waits with."""
+    from understudy.orchestration.journal.told_runs import pauses_in
+    from understudy.orchestration.saving.saved_run import SavedRun
+
+    token = Token.parse(arguments.token)
+    database = None if token is None else look_at(arguments.store)
+    entry = None if database is None or token is None else RunList(database).entry(token.run_id)
+    if entry is None or entry.waits is None:
+        return []  # what is wrong with the token is told by those who take it
+    return [call.id for pause in pauses_in(SavedRun.from_json(entry.waits.payload)) for call in pause.calls]

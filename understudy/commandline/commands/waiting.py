@@ -17,13 +17,20 @@ from understudy.vocabulary.runs.outcomes import Complete, Outcome
 from .options import usual_store
 
 
-def system_of(arguments: argparse.Namespace) -> ActorSystem:
-    """Return a system with the named store."""
+def system_of(arguments: argparse.Namespace, name: str = "understudy") -> ActorSystem:
+    """Return a system of a name with the named store."""
     try:
-        return ActorSystem(store=arguments.store)
+        return ActorSystem(name, store=arguments.store)
     except ValueError as error:
         named_by = STORE if arguments.store == os.environ.get(STORE) else "--store"
         raise UsageMistake(f"{named_by}: {error}") from error
+
+
+def refuse_missing_store(store: str) -> None:
+    """Refuse a missing file: no run waits in it, and opening the store would create it."""
+    path = store.removeprefix("sqlite:///").partition("?")[0]
+    if store.startswith("sqlite:///") and path and "\0" not in path and not os.path.exists(path):
+        raise UsageMistake(f"{path}: there is no such store; expected the --store that the run was begun with")
 
 
 def repeated(arguments: argparse.Namespace) -> str:

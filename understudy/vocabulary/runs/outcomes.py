@@ -257,7 +257,8 @@ def _pause_data(pause: Pause) -> dict[str, JsonValue]:
     for call in pause.calls:
         why = {"reason": pause.reasons[call.id]} if call.id in pause.reasons else {}
         calls.append({**plain_call(call), **why})
-    return {**told, "calls": calls}
+    doubted: dict[str, JsonValue] = {"in_doubt": list(pause.in_doubt)} if pause.in_doubt else {}
+    return {**told, "calls": calls, **doubted}
 
 
 def stamp(

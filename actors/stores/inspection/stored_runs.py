@@ -1,0 +1,129 @@
+"""Runs of all processes in a store: where each stands, and the two ways to end one from outside.
+
+What was looked at may change before something is done about it: another process goes on with the run, or a person answers.
+So each change compares the run with the look in its own transaction, and does nothing if they differ.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Literal, TypeAlias
+
+from understudy.actors.stores.database import Database, Sql, SqlValue
+from understudy.actors.stores.process_locks import HasLocks, Locks
+from understudy.actors.stores.runs import DROP_ROWS, KEPT
+from understudy.vocabulary.runs.stored_runs import StoredRunStatus
+
+from .run_list import RunEntry, RunHead, RunList
+from .standing import standing
+
+Change: TypeAlias = Literal["done", "requested", "driven", "over", "changed"]
+"""What came of a change: it was done; the process that drives the run was asked; a living process drives the run; it was over; or
+the run has changed since the look, and nothing was done."""
+
+_DELETE_RUN = "DELETE FROM understudy_runs WHERE run = :run"
+_DELETE_PAUSE = "DELETE FROM understudy_pauses WHERE run_id = :run_id"
+_CANCEL_RUN = """
+UPDATE understudy_runs SET state = 'over', epoch = epoch + 1, ended_at = :now, forget_at = :forget_at, accepted = '',
+    ending = 'cancelled'
+WHERE run = :run
+"""
+_CANCEL_PAUSE = """
+UPDATE understudy_pauses SET state = 'over', payload = '', forget_at = :forget_at, holder = NULL, leased_until = NULL
+WHERE run_id = :run_id
+"""
+_REQUEST = "UPDATE understudy_runs SET cancel_requested = :now WHERE run = :run AND cancel_requested IS NULL"
+
+
+class StoredRuns:
+    """The runs of a store. Each call blocks for the database.
+
+    Args:
+        database: where they are; its tables are those of this version, unless it is only looked at.
+        locks: which processes live; None if nobody knows, so that a run under way counts as driven.
+        clock: seconds since 1970.
+
+    Raises:
+        StoreError: a later version of this package made the tables, or the database failed.
+    """
+
+    def __init__(self, database: Database, locks: Locks | None, *, clock: Callable[[], float] = time.time) -> None:
+        self._database = database
+        self._locks = locks
+        self._clock = clock
+        self.list = RunList(database)
+
+    def _lives(self, owner: str) -> bool:
+        return self._locks is None or self._locks.lives(owner)
+
+    def status(self, entry: RunEntry) -> StoredRunStatus:
+        """Return where a run stands."""
+        return standing(entry, self._lives, self._clock())
+
+    def statuses(self, app: str = "", *, over: bool = False) -> Iterator[StoredRunStatus]:
+        """Iterate over the runs of an app, or of all; with `over`, those that ended too."""
+        known: dict[str, bool] = {}
+
+        def lives(owner: str) -> bool:
+            if owner not in known:
+                known[owner] = self._lives(owner)
+            return known[owner]
+
+        for entry in self.list.entries(app, over=over):
+            yield standing(entry, lives, self._clock())
+
+    def delete(self, entry: RunEntry) -> Change:
+        """Remove all that is kept of a run, unless a living process drives it."""
+        if self.status(entry).phase == "under_way":
+            return "driven"
+
+        def remove(sql: Sql) -> Change:
+            if not entry.is_as(self.list.entry_in(sql, entry.run_id)):
+                return "changed"
+            if entry.head is not None:
+                sql.execute(DROP_ROWS, {"run": entry.head.run})
+                sql.execute(_DELETE_RUN, {"run": entry.head.run})
+            if entry.pause is not None:
+                sql.execute(_DELETE_PAUSE, {"run_id": entry.run_id})
+            return "done"
+
+        return self._database.write(remove, durable=True)
+
+    def cancel(self, entry: RunEntry) -> Change:
+        """End a run for good. One that a living process drives is asked to end: the process looks for that."""
+        phase = self.status(entry).phase
+        if phase == "over":
+            return "over"
+        if phase == "under_way":
+            return self._request(entry)
+        return self._database.write(lambda sql: self._end_in(sql, entry), durable=True)
+
+    def _end_in(self, sql: Sql, entry: RunEntry) -> Change:
+        if not entry.is_as(self.list.entry_in(sql, entry.run_id)):
+            return "changed"
+        now = self._clock()
+        values: dict[str, SqlValue] = {"now": now, "forget_at": now + KEPT}
+        if entry.head is not None:
+            sql.execute(DROP_ROWS, {"run": entry.head.run})
+            sql.execute(_CANCEL_RUN, {"run": entry.head.run, **values})
+        if entry.waits is not None:
+            sql.execute(_CANCEL_PAUSE, {"run_id": entry.run_id, "forget_at": now + KEPT})
+        return "done"
+
+    def _request(self, entry: RunEntry) -> Change:
+        head = entry.head
+        if head is None or head.state == "over":
+            return "driven"  # a worker does one turn of it, and looks for no requests
+        return self._database.write(lambda sql: self._request_in(sql, entry, head), durable=True)
+
+    def _request_in(self, sql: Sql, entry: RunEntry, head: RunHead) -> Change:
+        if not entry.is_as(self.list.entry_in(sql, entry.run_id)):
+            return "changed"
+        sql.execute(_REQUEST, {"run": head.run, "now": self._clock()})
+        return "requested"
+
+
+def runs_in(database: Database) -> StoredRuns:
+    """Return the runs in a database, with the locks of the processes that have it."""
+    return StoredRuns(database, database.locks if isinstance(database, HasLocks) else None)

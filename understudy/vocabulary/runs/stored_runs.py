@@ -1,0 +1,43 @@
+"""`StoredRunStatus`: where a run of any process stands, as its store says it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from .conversations import NO_USER
+
+StoredRunPhase: TypeAlias = Literal["under_way", "left", "waiting", "cannot_go_on", "over"]
+"""Where a run stands:
+
+- `under_way`: a living process drives it.
+- `left`: its process died, and `recover` goes on with it.
+- `waiting`: it waits for a person, or for `resume` after an error or at a limit.
+- `cannot_go_on`: no process goes on with it.
+- `over`: it ended.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRunStatus:
+    """A run of any process of a store, at one moment."""
+
+    run_id: str
+    system: str
+    """The name of the system that has it."""
+    runner_id: str
+    """The id of the agent, group or workflow."""
+    phase: StoredRunPhase
+    reason: str = ""
+    """Why it cannot go on, or how it ended: `complete`, `cancelled`, or the name of an error's class."""
+    since: float | None = None
+    """When it was accepted, began to wait or ended, in seconds since 1970; None if the store does not say."""
+    takeovers: int = 0
+    """How often a process has gone on with it after another one died."""
+    user_id: str = NO_USER
+    """`default` for a run without one."""
+    conversation_id: str | None = None
+    by_error: bool = False
+    """Of a waiting run: whether an error ended it, so that it waits for no person."""
+    cancel_requested: bool = False
+    """Whether somebody asked its process to cancel it."""
