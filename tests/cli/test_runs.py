@@ -195,7 +195,7 @@ def test_export_has_all_rows_without_secrets_and_without_the_token(here: Path, p
     text = (here / "run.json").read_text()
 
     assert of_left["run"]["runner_id"] == "clerk"
-    assert {"head", "message", "intent"} <= {row["kind"] for row in of_left["rows"]}
+    assert {"head", "message"} <= {row["kind"] for row in of_left["rows"]}
     assert json.loads(text)["pause"]["payload"]["runner_id"] == "cashier"
     assert KEY not in text
     assert waits.token.rpartition(".")[2] not in text
