@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from copy import deepcopy
@@ -198,7 +198,7 @@ def perform(program: Program, seed: int) -> Report:
     with us.ActorSystem("stage", max_runs=program.max_runs) as system, _watching(log):
         company = Company(program, log, seed)
         company.submit_all(system)
-        late = _late(company.handles)
+        late = _late(log.handles)
         if late:
             doing = [f"{status.run_id} {status.agent_id}: {status.doing}" for status in system.health().runs]
             system.stop(0.0)
@@ -211,15 +211,18 @@ def perform(program: Program, seed: int) -> Report:
     return Report(log.refused)
 
 
-def _late(handles: list[us.RunHandle[str]]) -> list[str]:
+def _late(handles: Mapping[str, us.RunHandle[str]]) -> list[str]:
+    """Wait for all runs, also for those that begin meanwhile: a system that stops begins none."""
     deadline = time.monotonic() + PATIENCE
-    late: list[str] = []
-    for number, handle in enumerate(handles):
-        try:
-            handle.exception(max(0.0, deadline - time.monotonic()))
-        except TimeoutError:
-            late.append(f"r{number}")
-    return late
+    late: dict[str, bool] = {}
+    while begun := [each for each in tuple(handles.items()) if each[0] not in late]:
+        for name, handle in begun:
+            try:
+                handle.exception(max(0.0, deadline - time.monotonic()))
+                late[name] = False
+            except TimeoutError:
+                late[name] = True
+    return [name for name, is_late in late.items() if is_late]
 
 
 def perform_all(programs: int, first_seed: int, draw: Callable[[random.Random], Program]) -> tuple[int, int]:
