@@ -217,7 +217,7 @@ if TYPE_CHECKING:
     )
     from understudy.vocabulary.runs.guardrails import InputGuardrail, OutputGuardrail
     from understudy.vocabulary.runs.handles import Future, RunHandle, RunStatus
-    from understudy.vocabulary.runs.left_runs import ChangedRun, LeftRun, WaitingRun
+    from understudy.vocabulary.runs.left_runs import ChangedRun, LeftRun, ParkedRun, WaitingRun
     from understudy.vocabulary.runs.memory import ConversationKey, InMemoryMemory, Memory, MemoryNotUsed, WindowedMemory
     from understudy.vocabulary.runs.outcomes import (
         Approve,
@@ -492,7 +492,7 @@ else:
             "PauseStore",
             "PausedRun",
         ),
-        "understudy.vocabulary.runs.left_runs": ("ChangedRun", "LeftRun", "WaitingRun"),
+        "understudy.vocabulary.runs.left_runs": ("ChangedRun", "LeftRun", "ParkedRun", "WaitingRun"),
         "understudy.vocabulary.tools.reconciling": ("CannotTell", "DidNotHappen", "Happened"),
         "understudy.vocabulary.actors.system_events": (
             "ActorBackedOff",
@@ -656,6 +656,7 @@ __all__ = [
     "OverrideResponse",
     "ParallelAgent",
     "ParallelRun",
+    "ParkedRun",
     "Part",
     "Pause",
     "PauseAnswer",

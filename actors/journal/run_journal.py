@@ -30,6 +30,8 @@ class RunJournal:
         self._table = table
         self._claim: Claim | None = None
         self.run_id = run_id
+        self.owner = ""
+        """The name of this process, once it has the run."""
         self._lock = threading.Lock()
         """Guards the paths."""
         self._paths: set[str] = set()
@@ -62,11 +64,16 @@ class RunJournal:
             StoreError: the store failed; the run is not accepted.
         """
         self._claim = self._table.accept(run, accepted, rows=[RunRow("", *row) for row in rows], also=also)
-        return self._claim is not None
+        return self._is_had_by(run.owner)
 
     def claim(self, left: StoredRun, owner: str) -> bool:
         """Take over a run that was left; False if another process was first. Raises `StoreError`."""
         self._claim = self._table.claim(left, owner)
+        return self._is_had_by(owner)
+
+    def _is_had_by(self, owner: str) -> bool:
+        if self._claim is not None:
+            self.owner = owner
         return self._claim is not None
 
     def has(self, paths: Iterable[str]) -> None:

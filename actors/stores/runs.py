@@ -67,6 +67,8 @@ LEFT = """
 SELECT run, run_id, runner_id, user_id, conversation_id, owner, epoch, takeovers, accepted FROM understudy_runs
 WHERE app = :app AND state = 'going' ORDER BY run
 """
+LEFT_BY = LEFT.replace(" ORDER", " AND owner = :owner ORDER")
+IS_LEFT = "SELECT 1 FROM understudy_runs WHERE run = :run AND epoch = :epoch AND state = 'going'"
 CLAIM = """
 UPDATE understudy_runs SET owner = :owner, epoch = epoch + 1, takeovers = takeovers + 1
 WHERE run = :run AND epoch = :epoch AND state = 'going'
@@ -233,13 +235,19 @@ class RunTable:
 
         return self._database.write(write)
 
-    def left(self, app: str) -> list[StoredRun]:
-        """Return the runs of an app that are not over, the oldest first, whether or not a process drives them."""
-        rows = self._database.read(lambda sql: sql.execute(LEFT, {"app": app}).fetchall())
+    def left(self, app: str, owner: str = "") -> list[StoredRun]:
+        """Return the runs of an app that are not over, of one owner or of all, the oldest first, also those that are driven."""
+        statement, values = (LEFT_BY, {"app": app, "owner": owner}) if owner else (LEFT, {"app": app})
+        rows = self._database.read(lambda sql: sql.execute(statement, values).fetchall())
         found = [StoredRun(*row) for row in rows]
         return [
             each._replace(user_id=id_of(each.user_id), conversation_id=id_of(each.conversation_id)) for each in found
         ]
+
+    def is_left(self, left: StoredRun) -> bool:
+        """Whether a run is as it was found: no process has taken it over or ended it since."""
+        values = {"run": left.run, "epoch": left.epoch}
+        return self._database.read(lambda sql: sql.execute(IS_LEFT, values).fetchone()) is not None
 
     def claim(self, left: StoredRun, owner: str) -> Claim | None:
         """Take a run over; None if another process was first."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import secrets
 import time
 import weakref
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypeVar, cast, overload
+from typing import Any, Literal, Self, TypeVar, cast, overload
 
 from understudy.actors.actor.actor import Actor
 from understudy.actors.actor.actor_cell import ActorCell
@@ -29,7 +30,7 @@ from understudy.orchestration.supervision.restarts import OneForOne
 from understudy.orchestration.supervision.supervisor import Child, Supervisor
 from understudy.vocabulary.actors.messages import DEFAULT_CAPACITY, Mailbox
 from understudy.vocabulary.actors.system_events import DeadLetter, SystemEvent
-from understudy.vocabulary.checks import checked_flag, checked_text, checked_wait, checked_whole, is_async
+from understudy.vocabulary.checks import checked_flag, checked_text, checked_wait, checked_whole
 from understudy.vocabulary.context.ancestry import DEFAULT_MAX_HOPS
 from understudy.vocabulary.runs.conversations import Erased
 from understudy.vocabulary.runs.handles import RunHandle
@@ -40,18 +41,24 @@ from understudy.vocabulary.runs.pause_store import PauseStore
 from .agent_actor import Maker, StartRun
 from .agent_ref import AgentRef
 from .argument_checks import (
+    by_id,
     check_actor,
     check_kinds,
+    check_migrate,
     check_subscriber,
     check_supervisor,
+    checked_deps,
     checked_max_runs,
     checked_name,
+    checked_recovering,
     refuse_arguments,
 )
 from .directory import Directory
 from .health import ActorFigures, Health, figures, health_of, tree_of
 from .pykka_registry import RegistryEntries
-from .recovery import Recovery
+from .recovery.parked_runs import ParkedRuns
+from .recovery.recovery import Recovery, checked_journals
+from .recovery.takeovers import Takeovers
 from .run_manager import RunManager, RunSettings
 from .shutdown import shut_down
 
@@ -79,12 +86,15 @@ class ActorSystem:
             `user_id`: without one, all users would share the conversation. For systems that serve several people.
         registry: put spawned actors and agents into `pykka.ActorRegistry` until they stop. Its `stop_all` stops them
             too, and Pykka calls that when an actor of bare Pykka raises `SystemExit` or `KeyboardInterrupt`.
-
         journal: have runs written into a durable store while they are under way, so that `recover` can go on with them in
             another process. It costs two short transactions for each round of tool calls.
+        recover: `"always"`: until it is stopped, the system looks each 250 ms for runs of its name whose processes died, and goes
+            on with them as the method `recover` does. None: only that method does.
+        deps, runners: with `recover="always"`, as for the method `recover`.
 
     Raises:
-        ValueError: the name is empty, `store` names no store, or `max_runs` or `max_hops` is below 1.
+        ValueError: the name is empty, `store` names no store, `max_runs` or `max_hops` is below 1, or `recover` is "always" and
+            there is no durable store or no journal.
         StoreError: the store cannot be opened.
     """
 
@@ -98,8 +108,12 @@ class ActorSystem:
         require_user: bool = False,
         registry: bool = False,
         journal: bool = True,
+        recover: Literal["always"] | None = None,
+        deps: Callable[[LeftRun], object] | None = None,
+        runners: Iterable[Runner[Any]] = (),
     ) -> None:
         self.name = checked_name(name)
+        self._recovering = checked_recovering(recover, deps, runners)
         self._settings = RunSettings(
             app=name,
             max_runs=checked_max_runs(max_runs),
@@ -114,13 +128,31 @@ class ActorSystem:
         entered = None if self._registry is None else self._registry.add
         self._directory = Directory(name, Maker, hung.give_up, self._events, entered)
         self._runs = self._new_runs(hung)
+        self._parked = ParkedRuns()
+        self._takeovers = self._new_takeovers()
         _systems.add(self)
+        if self._takeovers is not None:
+            self._takeovers.begin()
 
     def _new_runs(self, hung: AbandonedWork) -> RunManager:
         # Ids are unique over processes without a random number per run; over those of all times, if a store has them all.
         unique = secrets.token_hex(4 if self._settings.store.pauses is None else 8)
         prefix = f"{self.name}-{unique}"
         return RunManager(prefix, self._start_run, self._directory, self._events, hung, self._settings)
+
+    def _new_takeovers(self) -> Takeovers | None:
+        given = self._recovering
+        if given is None:
+            return None
+        journals, runs, parked = checked_journals(self._runs), self._runs, self._parked
+
+        def runners() -> Mapping[str, Runner[object]]:
+            return {**self._directory.agents, **given.runners}
+
+        def recovery(known: Mapping[str, Runner[object]]) -> Recovery:
+            return Recovery(runs, journals, known, given.deps, parked)
+
+        return Takeovers(journals, parked, runners, recovery, partial(inside, self))
 
     def _leave_to_parent(self) -> None:
         """Make new parts, in a forked child, for those with a lock, a thread or a run; actors spawned before are the parent's."""
@@ -132,6 +164,10 @@ class ActorSystem:
         hung = AbandonedWork(self._events)
         self._directory = self._directory.in_child(hung.give_up)
         self._runs = self._new_runs(hung)
+        self._parked = ParkedRuns()
+        self._takeovers = self._new_takeovers()
+        if self._takeovers is not None:  # many children run nothing, and end soon
+            checked_journals(self._runs).on_first = self._takeovers.begin
 
     def runner_of(self, token: str) -> str:
         """Return the id of the runner whose run waits under a token, which is not used up; blocks for the store, if there is one.
@@ -177,29 +213,12 @@ class ActorSystem:
             AgentDown: the system has stopped.
         """
         self._directory.refuse_if_closed()
-        if deps is not None and (not callable(deps) or is_async(deps)):
-            raise TypeError(
-                f"recover: deps must be a plain function of a run, as in deps=lambda run: Shop(); got {deps!r}"
-            )
-        if migrate is not None and (not callable(migrate) or is_async(migrate)):
-            raise TypeError(f"recover: migrate must be a plain function of a changed run; got {migrate!r}")
-        if adopt and migrate is not None:
-            raise ValueError(
-                "recover: pass adopt=True or migrate=, not both; to adopt a run, migrate returns its state"
-            )
-        journals = self._runs.journaling.journals
-        if journals is None:
-            raise ValueError(
-                "recover needs a durable store and the journal: ActorSystem(store='sqlite:///shop.db'), without journal=False; on "
-                "an operating system without record locks, such as Windows, only PostgreSQL has a journal"
-            )
-        known = dict(self._directory.agents)
-        for runner in runners:
-            if not isinstance(runner, Runner):
-                raise TypeError(f"recover: runners must be agents, groups or workflows; got {runner!r}")
-            known[runner.id] = runner
+        checked_deps("recover", deps)
+        check_migrate(migrate, adopt=adopt)
+        journals = checked_journals(self._runs)
+        known = {**self._directory.agents, **by_id("recover", runners)}
         with inside(self):
-            recovery = Recovery(self._runs, journals, known, deps, adopt=adopt, migrate=migrate)
+            recovery = Recovery(self._runs, journals, known, deps, self._parked, adopt=adopt, migrate=migrate)
             return [Handle(record) for record in recovery.begun()]
 
     def pending(self) -> list[WaitingRun]:
@@ -320,7 +339,8 @@ class ActorSystem:
         runs = [record.status() for record in self._runs.in_flight()]
         agents = self._directory.agents_by_cell()
         actors = [self._figures(cell, agents.get(cell, ())) for cell in self._directory.cells]
-        return health_of(actors, runs, self._runs.hung.count(), self._events, self._settings.store.figures())
+        hung, store = self._runs.hung.count(), self._settings.store.figures()
+        return health_of(actors, runs, hung, self._events, store, self._parked.told())
 
     def _figures(self, cell: ActorCell, agents: Sequence[Agent[object]]) -> ActorFigures:
         tools = [tool for agent in agents for tool in agent.tools_by_name.values()]
@@ -415,6 +435,8 @@ class ActorSystem:
             raise TypeError("stop: timeout must be a number of seconds, got None")
         checked_wait("stop", timeout)
         deadline = time.monotonic() + timeout
+        if self._takeovers is not None:
+            self._takeovers.end()
         if not self._directory.close():
             return ()
         try:
@@ -424,7 +446,10 @@ class ActorSystem:
             raise
 
     def _end(self, deadline: float) -> tuple[str, ...]:
-        return shut_down(self.name, self._runs, self._directory, self._registry, self._events, deadline)
+        stopped = shut_down(self.name, self._runs, self._directory, self._registry, self._events, deadline)
+        if self._takeovers is not None:
+            self._takeovers.wait(deadline)
+        return stopped
 
     @property
     def in_flight(self) -> int:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import cast
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
 
 import pykka
 
 from understudy.actors.actor.actor import Actor
+from understudy.orchestration.definitions.runner import Runner
 from understudy.orchestration.supervision.restarts import Strategy
 from understudy.orchestration.supervision.supervisor import Supervisor
 from understudy.vocabulary.actors.system_events import SystemEvent
-from understudy.vocabulary.checks import checked_plain, checked_text
+from understudy.vocabulary.checks import checked_plain, checked_text, is_async
+from understudy.vocabulary.runs.left_runs import LeftRun
+
+Deps: TypeAlias = Callable[[LeftRun], object]
 
 
 def checked_name(name: str) -> str:
@@ -27,6 +32,55 @@ def checked_max_runs(max_runs: int | None) -> int | None:
     if max_runs is not None and not (whole and max_runs >= 1):
         raise ValueError(f"max_runs must be a whole number of at least 1, or None; got {max_runs!r}")
     return max_runs
+
+
+@dataclass(frozen=True, slots=True)
+class Recovering:
+    """How a system looks after its neighbours."""
+
+    deps: Deps | None
+    runners: Mapping[str, Runner[object]]
+    """Beside those that were spawned, by id."""
+
+
+def checked_recovering(recover: object, deps: Deps | None, runners: Iterable[Runner[Any]]) -> Recovering | None:
+    """Return how a system looks after its neighbours; None if it does not."""
+    if recover not in (None, "always"):
+        raise ValueError(f"recover must be 'always', or None to call system.recover() by hand; got {recover!r}")
+    known = by_id("ActorSystem", runners)
+    if recover is not None:
+        return Recovering(checked_deps("ActorSystem", deps), known)
+    if deps is not None or known:
+        name = "runners" if deps is None else "deps"
+        raise ValueError(f"{name}= is for recover='always'; without it, pass it to system.recover({name}=…)")
+    return None
+
+
+def checked_deps(where: str, deps: Deps | None) -> Deps | None:
+    """Return the function that makes the dependencies of a run that goes on."""
+    if deps is not None and (not callable(deps) or is_async(deps)):
+        raise TypeError(f"{where}: deps must be a plain function of a run, as in deps=lambda run: Shop(); got {deps!r}")
+    return deps
+
+
+def check_migrate(migrate: object, *, adopt: bool) -> None:
+    """Refuse what cannot migrate runs that go on."""
+    if migrate is not None and (not callable(migrate) or is_async(migrate)):
+        raise TypeError(f"recover: migrate must be a plain function of a changed run; got {migrate!r}")
+    if adopt and migrate is not None:
+        raise ValueError("recover: pass adopt=True or migrate=, not both; to adopt a run, migrate returns its state")
+
+
+def by_id(where: str, runners: Iterable[Runner[Any]]) -> dict[str, Runner[object]]:
+    """Return runners by their ids."""
+    if isinstance(runners, (str, bytes, Mapping, Runner)) or not isinstance(runners, Iterable):
+        raise TypeError(f"{where}: runners must be a list of agents, groups or workflows; got {runners!r}")
+    known: dict[str, Runner[object]] = {}
+    for runner in runners:
+        if not isinstance(runner, Runner):
+            raise TypeError(f"{where}: runners must be agents, groups or workflows; got {runner!r}")
+        known[runner.id] = runner
+    return known
 
 
 def refuse_arguments(actor: object, arguments: Sequence[object], options: Collection[str]) -> None:

@@ -15,6 +15,7 @@ from understudy.actors.cells.seated_cell import SeatedCell
 from understudy.actors.stores.figures import StoreFigures
 from understudy.vocabulary.actors.system_events import LostBecause
 from understudy.vocabulary.runs.handles import RunStatus
+from understudy.vocabulary.runs.left_runs import ParkedRun
 
 MANY_HUNG = 16  # Threads that never came back; from here on a new process is cheaper than more of them.
 
@@ -73,6 +74,8 @@ class Health:
     """Events that found no room in the buffers of subscribers."""
     store: StoreFigures | None = None
     """The SQLite file of the system; None if it has none."""
+    parked: tuple[ParkedRun, ...] = ()
+    """Runs whose processes died, and with which this system could not go on when it tried the last time."""
 
 
 def figures(
@@ -127,6 +130,7 @@ def health_of(
     hung: int,
     events: EventStream,
     store: StoreFigures | None,
+    parked: tuple[ParkedRun, ...],
 ) -> Health:
     """Put the figures together and judge them."""
     lost = events.letters.counts()
@@ -150,6 +154,7 @@ def health_of(
         dead_letters_by_reason=lost,
         events_lost=events.lost,
         store=store,
+        parked=parked,
     )
 
 

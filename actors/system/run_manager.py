@@ -13,6 +13,7 @@ from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.drivers.call_run import CallRecord
 from understudy.actors.drivers.factory import driver_of, loaded_record, new_record
 from understudy.actors.journal.run_journals import RunJournals
+from understudy.actors.journal.run_owners import RunOwners
 from understudy.actors.memory.conversations import Conversations
 from understudy.actors.memory.memories import Memories
 from understudy.actors.pauses.stored_pauses import StoredPauses
@@ -193,6 +194,7 @@ class RunManager(RunHost[RunRecord]):
                 record.detach()
         self._admission.enter(record)
         if self._why_all_cancelled:  # it was prepared before all were cancelled
+            self.journaling.leave(record)
             self.endings.cancel(record, self._why_all_cancelled, kept=self.stores)
 
     def _admitted(self, record: RunRecord) -> None:
@@ -267,6 +269,6 @@ class RunManager(RunHost[RunRecord]):
 
 def _journals(settings: RunSettings) -> RunJournals | None:
     store = settings.store
-    if not settings.journal or store.runs is None or store.locks is None:
+    if not settings.journal or store.runs is None or store.locks is None or store.database is None:
         return None
-    return RunJournals(store.runs, store.locks, settings.app)
+    return RunJournals(store.runs, RunOwners(store.database), store.locks, settings.app)

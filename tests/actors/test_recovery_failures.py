@@ -14,6 +14,7 @@ import understudy as us
 from tests.support.killing import Effects, killed, worker
 from tests.support.scripts import WAIT, finished, needs_approval
 from understudy.actors.journal.run_journals import RunJournals
+from understudy.actors.journal.run_owners import RunOwners
 from understudy.actors.stores import sqlite_database
 from understudy.actors.stores.runs import Claim, NewRun, RunRow, RunTable, StoredRun
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
@@ -204,7 +205,7 @@ def journals_in(file: Path) -> tuple[RunTable, RunJournals]:
     database = SQLiteDatabase(str(file))
     table = RunTable(database)
     assert database.locks is not None
-    return table, RunJournals(table, database.locks, "shop")
+    return table, RunJournals(table, RunOwners(database), database.locks, "shop")
 
 
 def test_a_run_that_goes_on_is_still_driven_when_its_end_before_is_noted(tmp_path: Path) -> None:

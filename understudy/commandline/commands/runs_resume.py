@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, TextIO
 from understudy.actors.pauses.stored_pauses import Token
 from understudy.actors.runs.run_handle import Handle
 from understudy.actors.system.actor_system import inside, runs_of
-from understudy.actors.system.recovery import Recovery
+from understudy.actors.system.recovery.parked_runs import ParkedRuns
+from understudy.actors.system.recovery.recovery import Recovery
 from understudy.commandline.report import UsageMistake
 
 from . import options
@@ -73,12 +74,17 @@ def do(arguments: argparse.Namespace, out: TextIO) -> int:
 def _recovered(arguments: argparse.Namespace, system: ActorSystem, runner: Runner[object]) -> RunHandle[object]:
     """Go on with the run as `recover` does with all of them, or say why it stays."""
     runs, run_id = runs_of(system), arguments.run
-    if runs.journaling.journals is None:
+    journals, parked = runs.journaling.journals, ParkedRuns()
+    if journals is None:
         raise UsageMistake(f"run {run_id} cannot go on: there are no journals of runs in this store on this system")
     with inside(system):
-        recovery = Recovery(runs, runs.journaling.journals, {runner.id: runner}, None, adopt=arguments.adopt)
-        begun = recovery.begun(only=run_id)
-    if not begun:
-        why = recovery.why_left or f"run {run_id} goes on in another process, or is over"
-        raise UsageMistake(f"{why}\n  here: --adopt, if the definition has changed")
-    return Handle(begun[0])
+        recovery = Recovery(runs, journals, {runner.id: runner}, None, parked, adopt=arguments.adopt)
+        left = next((each for each in journals.left() if each.run_id == run_id), None)
+        record = None if left is None else recovery.taken(left)
+    if record is None:
+        why = [
+            f"run {run_id} cannot go on: {each.why}\n  here: --adopt, if its definition has changed"
+            for each in parked.told()
+        ]
+        raise UsageMistake(*why or [f"run {run_id} goes on in another process, or is over"])
+    return Handle(record)

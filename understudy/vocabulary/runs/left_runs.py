@@ -1,4 +1,4 @@
-"""Runs of other processes: `LeftRun`, whose process died, `ChangedRun`, whose definition changed, and `WaitingRun`."""
+"""Runs of other processes: `LeftRun`, whose process died, `ChangedRun`, `ParkedRun`, which cannot go on, and `WaitingRun`."""
 
 from __future__ import annotations
 
@@ -30,6 +30,22 @@ class ChangedRun:
     """The state as JSON. An agent's is the text of `AgentRun.to_json`; its messages stand in `state.messages`."""
     why: str
     """The parts of the definition that changed, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedRun:
+    """A run whose process died, and with which a system could not go on when it tried."""
+
+    run_id: str
+    runner_id: str
+    """The id of the agent, group or workflow."""
+    user_id: str
+    """`default` for a run without one."""
+    conversation_id: str | None
+    takeovers: int
+    """How often a process has gone on with it before."""
+    why: str
+    """What keeps it from going on, in words."""
 
 
 @dataclass(frozen=True, slots=True)

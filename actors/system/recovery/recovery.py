@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from understudy.actors.journal.run_journal import JournalPart
 from understudy.actors.stores.runs import MAX_TAKEOVERS, RunRow, StoredRun
+from understudy.actors.system.migrations import Migration
+from understudy.actors.system.run_manager import RunManager
+from understudy.actors.system.run_scope import scope_of_run
 from understudy.diagnostics import emit
 from understudy.errors import StoreError, UnderstudyError, in_words
 from understudy.vocabulary.runs.left_runs import ChangedRun, LeftRun
 
-from .migrations import Migration
-from .run_manager import RunManager
-from .run_scope import scope_of_run
+from .parked_runs import ParkedRuns
 
 if TYPE_CHECKING:
     from understudy.actors.journal.run_journals import RunJournals
@@ -30,6 +31,7 @@ class Recovery:
         journals: of the system.
         runners: id -> the definition with which a run goes on.
         deps: returns the dependencies of a run; None for none.
+        parked: notes the runs that cannot go on; one that it knows already is not logged again.
         adopt: go on with runs that have another definition.
         migrate: returns the new state of a run that has another definition.
     """
@@ -40,84 +42,79 @@ class Recovery:
         journals: RunJournals,
         runners: Mapping[str, Runner[object]],
         deps: Callable[[LeftRun], object] | None,
+        parked: ParkedRuns,
         *,
-        adopt: bool,
+        adopt: bool = False,
         migrate: Callable[[ChangedRun], str | None] | None = None,
     ) -> None:
         self._runs = runs
         self._journals = journals
         self._runners = runners
         self._deps = deps
+        self._parked = parked
         self._adopt = adopt
         self._migrate = migrate
-        self.why_left = ""
-        """Why the last run that was left as it is cannot go on."""
 
-    def begun(self, *, only: str = "") -> list[RunRecord]:
+    def begun(self) -> list[RunRecord]:
         """Return the records of the runs that go on here from now on.
-
-        Args:
-            only: the id of the one run to look at; empty for all.
 
         Raises:
             StoreError: the store failed before any run went on. If it fails later, the others are left, and the log says so.
         """
         found: list[RunRecord] = []
+        self._parked.clear()
         for left in self._journals.left():
-            if only and left.run_id != only:
-                continue
             try:
-                record = self._taken(left)
+                record = self.taken(left)
             except StoreError as error:
                 if not found:
                     raise
-                self._leave(left, in_words(error), error)
+                _tell_left(left, in_words(error), error)
                 break
             if record is not None:
                 found.append(record)
         return found
 
-    def _taken(self, left: StoredRun) -> RunRecord | None:
+    def taken(self, left: StoredRun) -> RunRecord | None:
+        """Return the record with which a run goes on here; None if it is parked, or another process was first.
+
+        Raises:
+            StoreError: the store failed.
+        """
         runner = self._runners.get(left.runner_id)
         if runner is None:
             known = ", ".join(self._runners) or "none"
-            return self._leave(
-                left, f"no runner {left.runner_id!r} is known here (known: {known}): spawn it, or pass runners="
-            )
+            why = f"no runner {left.runner_id!r} is known here (known: {known}): spawn it, or pass runners="
+            return self.park(left, why)
         if left.takeovers >= MAX_TAKEOVERS:
-            return self._leave(left, f"{left.takeovers} processes have died while they drove it, maybe of it")
+            return self.park(left, f"{left.takeovers} processes have died while they drove it, maybe of it")
         told = LeftRun(left.run_id, left.runner_id, left.user_id, left.conversation_id, left.takeovers)
         try:
             deps = None if self._deps is None else self._deps(told)
         except Exception as error:
-            return self._leave(left, f"deps of recover: {in_words(error)}", error)
+            return self.park(left, f"deps of recover: {in_words(error)}", error)
         try:
             return self._claimed(left, runner, deps)
         except StoreError:
             raise
         except Exception as error:  # what is wrong with one run must not keep the others
-            return self._leave(left, in_words(error), error)
+            return self.park(left, in_words(error), error)
 
-    def _leave(self, left: StoredRun, why: str, error: BaseException | None = None) -> RunRecord | None:
-        self.why_left = f"run {left.run_id} is left as it is: {why}"
-        expected = error is None or isinstance(error, UnderstudyError)
-        values = {"run_id": left.run_id, "agent": left.runner_id}
-        emit(
-            ERROR,
-            "run_not_recovered",
-            values,
-            "run %s is left as it is: %s",
-            left.run_id,
-            why,
-            exc_info=None if expected else error,
-        )
+    def park(self, left: StoredRun, why: str, error: BaseException | None = None) -> RunRecord | None:
+        """Note that a run cannot go on here, in the log too; returns None."""
+        if self._parked.park(left, why, why if error is None else type(error)):
+            _tell_left(left, why, error)
         return None
 
     def _claimed(self, left: StoredRun, runner: Runner[object], deps: object) -> RunRecord | None:
         rows = self._journals.rows(left)
         migration = None if self._migrate is None else Migration(self._migrate)
-        # Before it is claimed: with another definition, nothing changes.
-        record = self._record(left, rows, runner, deps, migration)
+        try:  # before it is claimed: with another definition, nothing changes
+            record = self._record(left, rows, runner, deps, migration)
+        except Exception:
+            if self._journals.is_left(left):
+                raise
+            return None  # another process has taken it, and may have ended it already
         journal = self._journals.claim(left)
         if journal is None:
             return None
@@ -135,6 +132,7 @@ class Recovery:
         except BaseException:
             self._journals.ended(journal)  # another call may go on with it
             raise
+        self._parked.release(left.run_id)
         return record
 
     def _since_pause(self, record: RunRecord, deps: object) -> RunRecord:
@@ -177,3 +175,21 @@ class Recovery:
         record = self._runs.load(saved, runner, deps, scope_of_run(timeout), adopt=self._adopt)
         record.revision = saved.revision
         return record
+
+
+def _tell_left(left: StoredRun, why: str, error: BaseException | None = None) -> None:
+    expected = error is None or isinstance(error, UnderstudyError)
+    values = {"run_id": left.run_id, "agent": left.runner_id}
+    text = "run %s is left as it is: %s"
+    emit(ERROR, "run_not_recovered", values, text, left.run_id, why, exc_info=None if expected else error)
+
+
+def checked_journals(runs: RunManager) -> RunJournals:
+    """Return the journals of a system that goes on with runs that were left. Raises `ValueError` if it has none."""
+    journals = runs.journaling.journals
+    if journals is None:
+        raise ValueError(
+            "recover needs a durable store and the journal: ActorSystem(store='sqlite:///shop.db'), without journal=False; on "
+            "an operating system without record locks, such as Windows, only PostgreSQL has a journal"
+        )
+    return journals

@@ -1,0 +1,149 @@
+"""A system that looks after its neighbours: a thread looks for processes that are gone, and goes on with their runs here."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from logging import ERROR, WARNING
+from typing import TYPE_CHECKING
+
+from understudy.diagnostics import emit
+from understudy.errors import AgentDown, StoreError, in_words
+
+from .parked_runs import ParkedRuns
+from .recovery import Recovery
+
+if TYPE_CHECKING:
+    from understudy.actors.journal.run_journals import Neighbour, RunJournals
+    from understudy.actors.stores.runs import StoredRun
+    from understudy.orchestration.definitions.runner import Runner
+
+LOOK = 0.25  # Seconds between two looks.
+LONGEST_PAUSE = 5.0  # Seconds between two looks while the store fails.
+
+
+class Takeovers:
+    """Goes on with the runs of neighbours that are gone, from `begin` to `end`.
+
+    Args:
+        journals: of the system.
+        parked: notes the runs that cannot go on.
+        runners: returns the agents, groups and workflows that are known now, by id; nothing is looked for without any.
+        recovery: takes up runs with given runners.
+        inside: lets code run inside of the system.
+    """
+
+    def __init__(
+        self,
+        journals: RunJournals,
+        parked: ParkedRuns,
+        runners: Callable[[], Mapping[str, Runner[object]]],
+        recovery: Callable[[Mapping[str, Runner[object]]], Recovery],
+        inside: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        self._journals = journals
+        self._parked = parked
+        self._runners = runners
+        self._recovery = recovery
+        self._inside = inside
+        self._thread: threading.Thread | None = None
+        self._ended = threading.Event()
+        self._known: Mapping[str, Runner[object]] = {}
+        """The runners at the last look."""
+        self._left: dict[str, tuple[int, frozenset[str]]] = {}
+        """Name of each process that is gone -> how many runs it had at the last look at them, and which of them are parked."""
+        self._is_failing = False
+
+    # --- the thread
+
+    def begin(self) -> None:
+        """Look from now on. Raises `AgentDown` when no thread can be started."""
+        self._thread = threading.Thread(target=self._tick, name="understudy-takeovers", daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError as cause:
+            raise AgentDown(f"no thread can be started to look for runs that were left: {cause}") from cause
+
+    def end(self) -> None:
+        """Take no further run; does not block."""
+        self._ended.set()
+
+    def wait(self, deadline: float) -> None:
+        """Wait until the thread has ended, until a moment on the monotonic clock; never on that thread."""
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _tick(self) -> None:
+        pause = LOOK
+        with self._inside():
+            while not self._ended.wait(pause):
+                pause = self._look_safely(pause)
+
+    def _look_safely(self, pause: float) -> float:
+        """Look, whatever fails, and return the pause before the next look."""
+        try:
+            self.look()
+        except BaseException as error:  # also SystemExit from code of the user: this thread is nobody else's
+            self._tell(error)
+            return min(2 * pause, LONGEST_PAUSE)
+        self._is_failing = False
+        return LOOK
+
+    def _tell(self, error: BaseException) -> None:
+        """Log a failure, once until a look succeeds."""
+        if self._is_failing or self._ended.is_set():
+            return
+        self._is_failing = True
+        text = "no run of another process can be taken over until this succeeds: %s"
+        if isinstance(error, StoreError):
+            emit(WARNING, "takeovers_failed", {}, text, in_words(error))
+        else:
+            emit(ERROR, "takeovers_failed", {}, text, in_words(error), exc_info=error)
+
+    # --- one look
+
+    def look(self) -> None:
+        """Look once at all neighbours, and go on with the runs of those that are gone.
+
+        Raises:
+            StoreError: the store failed; the runs that are left are found by the next look.
+        """
+        known = dict(self._runners())
+        if not known:  # the system is being set up
+            return
+        if known.keys() != self._known.keys() or any(known[name] is not self._known[name] for name in known):
+            self._parked.try_all()
+        self._known = known
+        gone = [each for each in self._journals.neighbours() if each.is_gone]
+        self._left = {each.owner: found for each in gone if (found := self._left.get(each.owner)) is not None}
+        for each in gone:
+            if not self._is_settled(each):
+                self._take_over(each, known)
+        self._parked.keep({run_id for _, parked in self._left.values() for run_id in parked})
+
+    def _is_settled(self, gone: Neighbour) -> bool:
+        """Whether all runs of a neighbour are parked, and none is to be tried again now."""
+        count, parked = self._left.get(gone.owner, (0, frozenset[str]()))
+        return count == gone.runs == len(parked) and all(map(self._parked.is_resting, parked))
+
+    def _take_over(self, gone: Neighbour, known: Mapping[str, Runner[object]]) -> None:
+        recovery = self._recovery(known)
+        left = self._journals.left_by(gone.owner)
+        for run in left:
+            if self._ended.is_set():
+                return
+            if not self._parked.is_resting(run.run_id):
+                _take(recovery, run)
+        parked = frozenset([run.run_id for run in left if run.run_id in self._parked])
+        self._left[gone.owner] = (len(parked), parked)
+
+
+def _take(recovery: Recovery, run: StoredRun) -> None:
+    try:
+        recovery.taken(run)
+    except StoreError:
+        raise
+    except BaseException as error:  # SystemExit from code of the user: the other runs go on
+        recovery.park(run, in_words(error), error)

@@ -1,0 +1,292 @@
+"""A system that looks after its neighbours: it goes on with the runs of processes that are gone, without being called."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import understudy as us
+from tests.support.gates import Gate
+from tests.support.killing import Effects, killed, worker
+from tests.support.scripts import WAIT, eventually, finished
+from understudy.actors.journal.run_owners import RunOwner, RunOwners
+from understudy.actors.stores.open_store import open_store
+from understudy.actors.stores.runs import RunTable
+from understudy.actors.system.recovery import parked_runs
+from understudy.testing import says
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is killed after a fork")
+
+
+@pytest.fixture
+def effects(tmp_path: Path) -> Effects:
+    return Effects(tmp_path / "effects")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/runs.db"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def either_store(request: pytest.FixtureRequest) -> str:
+    name = "store" if request.param == "sqlite" else "postgres_url"
+    found: str = request.getfixturevalue(name)
+    return found
+
+
+class Looks:
+    """Counts the looks of all systems, and fails some."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.failing = 0
+
+    def going(self, owners: RunOwners, app: str) -> list[RunOwner]:
+        self.count += 1
+        if self.failing:
+            self.failing -= 1
+            raise us.StoreError("the disk is full")
+        return _going(owners, app)
+
+    def wait_for(self, more: int) -> None:
+        until = self.count + more
+        eventually(lambda: self.count >= until, "so many looks")
+
+
+_going = RunOwners.going
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
+    found = Looks()
+    monkeypatch.setattr("understudy.actors.system.recovery.takeovers.LOOK", 0.01)
+    monkeypatch.setattr(parked_runs, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(RunOwners, "going", lambda owners, app: found.going(owners, app))
+    return found
+
+
+@contextmanager
+def watching(store: str, *runners: us.Runner[Any], **options: Any) -> Generator[us.ActorSystem]:
+    system = us.ActorSystem("shop", store=store, recover="always", runners=runners, **options)
+    try:
+        yield system
+    finally:
+        system.stop()
+
+
+def leave_run(agent: us.Agent, store: str, effects: Effects) -> None:
+    effects.deadly = len(effects.noted) + 1
+    assert killed(lambda: agent.run("go", system=us.ActorSystem("shop", store=store)))
+    effects.deadly = 0
+
+
+def is_all_over(store: str) -> bool:
+    runs = open_store(store).runs
+    assert runs is not None
+    return not runs.left("shop")
+
+
+def test_a_run_whose_process_is_killed_goes_on_in_a_neighbour(either_store: str, effects: Effects) -> None:
+    agent = worker("clerk", effects.tool(idempotent=True), ["a", "b"])
+    with watching(either_store) as system:
+        system.spawn(agent)
+        leave_run(agent, either_store, effects)
+
+        eventually(lambda: is_all_over(either_store), "the run has ended")
+
+    assert len(set(effects.noted)) == 2
+
+
+def test_of_several_neighbours_one_goes_on_with_a_run(either_store: str, effects: Effects) -> None:
+    agent = worker("clerk", effects.tool(idempotent=True), ["a"])
+    for _ in range(3):
+        leave_run(agent, either_store, effects)
+
+    with watching(either_store, agent), watching(either_store, agent), watching(either_store, agent):
+        eventually(lambda: is_all_over(either_store), "the runs have ended")
+
+    assert (len(effects.noted), len(set(effects.noted))) == (6, 3)
+
+
+def test_a_run_whose_process_lives_is_left_to_it(either_store: str, looks: Looks) -> None:
+    gate, asked = Gate(), threading.Event()
+    agent = us.Agent("clerk", model=us.FunctionModel(gate.then(says("done"))))
+    handle = agent.submit("go", system=us.ActorSystem("shop", store=either_store))
+    assert gate.entered.wait(WAIT)
+
+    with watching(either_store, agent, deps=lambda run: asked.set()):
+        looks.wait_for(3)
+        gate.open()
+
+        assert finished(handle.result(WAIT)).text == "done"
+    assert not asked.is_set()
+
+
+def test_a_run_that_a_stopped_system_left_goes_on_in_another_system_of_the_process(store: str) -> None:
+    gate = Gate()
+    models = iter([us.FunctionModel(gate.then(says("late"))), us.FunctionModel(lambda _: says("done"))])
+    before, after = (us.Agent("clerk", model=next(models)) for _ in range(2))
+    system = us.ActorSystem("shop", store=store)
+    handle = before.submit("go", system=system)
+    assert gate.entered.wait(WAIT)
+    with watching(store, after):
+        system.stop(0.0)
+
+        eventually(lambda: is_all_over(store), "the run has ended")
+    gate.open()
+
+    assert isinstance(handle.exception(WAIT), us.RunCancelled)
+
+
+def test_a_run_whose_store_failed_goes_on_in_its_own_process(
+    store: str, effects: Effects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = worker("clerk", effects.tool(idempotent=True), ["a"])
+    commit, fails = RunTable.commit, [True]
+
+    def fails_once(*given: Any) -> bool:
+        if fails:
+            fails.pop()
+            raise us.StoreError("the disk is full")
+        return commit(*given)
+
+    monkeypatch.setattr(RunTable, "commit", fails_once)
+    with watching(store, agent) as system:
+        with pytest.raises(us.StoreError, match="is left for"):
+            agent.run("go", system=system)
+
+        eventually(lambda: is_all_over(store), "the run has ended")
+
+    assert len(set(effects.noted)) == 1
+
+
+def test_a_run_of_an_unknown_agent_is_logged_once_and_goes_on_when_its_agent_is_spawned(
+    store: str, effects: Effects, looks: Looks, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = worker("clerk", effects.tool(idempotent=True), ["a"])
+    leave_run(agent, store, effects)
+    with watching(store) as system:
+        system.spawn(worker("cashier", effects.tool(), []))
+        looks.wait_for(5)
+        (parked,) = system.health().parked
+
+        assert (parked.runner_id, parked.takeovers) == ("clerk", 0)
+        assert "no runner 'clerk' is known here" in parked.why
+        system.spawn(agent)
+        eventually(lambda: is_all_over(store), "the run has ended")
+        eventually(lambda: not system.health().parked, "nothing is parked")
+
+    assert caplog.text.count("is left as it is") == 1
+
+
+def test_dependencies_that_fail_are_asked_for_again_and_logged_once(
+    store: str, effects: Effects, looks: Looks, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = worker("clerk", effects.tool(idempotent=True), ["a"])
+    leave_run(agent, store, effects)
+    answers: list[BaseException] = [LookupError("no shop 1"), LookupError("no shop 2"), LookupError("no shop 3")]
+
+    def deps(run: us.LeftRun) -> None:
+        if answers:
+            raise answers.pop(0)
+
+    with watching(store, agent, deps=deps):
+        eventually(lambda: is_all_over(store), "the run has ended")
+
+    assert caplog.text.count("is left as it is") == 1
+
+
+def test_an_exit_in_the_dependencies_of_one_run_keeps_no_other_run(store: str, effects: Effects, looks: Looks) -> None:
+    agent = worker("clerk", effects.tool(idempotent=True), ["a"])
+    leave_run(agent, store, effects)
+    leave_run(agent, store, effects)
+    asked: list[str] = []
+
+    def deps(run: us.LeftRun) -> None:
+        asked.append(run.run_id)
+        if run.run_id == asked[0]:
+            raise SystemExit
+
+    with watching(store, agent, deps=deps) as system:
+        eventually(lambda: len(set(effects.noted)) == 2 and len(effects.noted) == 3, "the other run went on")
+        looks.wait_for(2)
+
+        assert [each.run_id for each in system.health().parked] == [asked[0]]
+
+
+def test_a_store_that_fails_for_a_while_is_logged_once_and_looked_into_again(
+    store: str, effects: Effects, looks: Looks, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = worker("clerk", effects.tool(idempotent=True), ["a"])
+    leave_run(agent, store, effects)
+    looks.failing = 4
+
+    with watching(store, agent):
+        eventually(lambda: is_all_over(store), "the run has ended")
+
+    assert caplog.text.count("no run of another process can be taken over") == 1
+
+
+def test_a_system_that_has_stopped_takes_nothing_over(store: str, effects: Effects, looks: Looks) -> None:
+    agent = worker("clerk", effects.tool(idempotent=True), ["a"])
+    with watching(store, agent):
+        looks.wait_for(1)
+    leave_run(agent, store, effects)
+    before = looks.count
+
+    assert not [each for each in threading.enumerate() if each.name == "understudy-takeovers"]
+    assert looks.count == before
+    assert not is_all_over(store)
+
+
+def test_a_forked_child_looks_after_its_neighbours_from_its_first_run_on(store: str, effects: Effects) -> None:
+    agent = worker("clerk", effects.tool(idempotent=True), ["a"])
+
+    def threads() -> list[str]:
+        return [each.name for each in threading.enumerate() if each.name == "understudy-takeovers"]
+
+    def child(system: us.ActorSystem) -> None:
+        assert not threads()
+        leave_run(agent, store, effects)
+        agent.run("go", system=system)
+        assert len(threads()) == 1
+        eventually(lambda: is_all_over(store), "the run has ended")
+        (Path(store.removeprefix("sqlite:///")).parent / "done").touch()
+
+    with watching(store, agent) as system:
+        process = os.fork()
+        if process == 0:
+            try:
+                child(system)
+            finally:
+                os._exit(0)
+        os.waitpid(process, 0)
+
+    assert (Path(store.removeprefix("sqlite:///")).parent / "done").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"recover": "sometimes"}, ValueError, "recover must be 'always', or None"),
+        ({"recover": True}, ValueError, "recover must be 'always', or None"),
+        ({"recover": "always", "deps": 3}, TypeError, "deps must be a plain function of a run"),
+        ({"recover": "always", "runners": [3]}, TypeError, "runners must be agents, groups or workflows"),
+        ({"recover": "always", "runners": 3}, TypeError, "runners must be a list"),
+        ({"deps": lambda run: None}, ValueError, "deps= is for recover='always'"),
+        ({"recover": "always", "journal": False}, ValueError, "recover needs a durable store and the journal"),
+        ({"recover": "always", "store": None}, ValueError, "recover needs a durable store and the journal"),
+    ],
+)
+def test_a_system_that_could_not_recover_is_refused_when_it_is_made(
+    options: dict[str, Any], error: type[Exception], words: str, store: str
+) -> None:
+    with pytest.raises(error, match=words):
+        us.ActorSystem("shop", **({"store": store} | options))
