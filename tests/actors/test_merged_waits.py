@@ -315,7 +315,7 @@ def test_groups_that_come_to_be_stuck_are_found_exactly_too(seed: int) -> None:
     assert refused
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_many_races_between_few_are_refused_exactly_too(seed: int) -> None:
     chance, refused = random.Random(seed), 0
 
@@ -469,7 +469,7 @@ def test_the_limit_of_depth_counts_those_who_might_go_on() -> None:
 
 
 def test_thousands_that_are_waited_for_at_once_are_looked_through() -> None:
-    graph, a, many = WaitGraph(), run("a"), [run(str(number)) for number in range(3_000)]
+    graph, a, many = WaitGraph(), run("a"), [run(str(number)) for number in range(1_000)]
 
     with ExitStack() as waits:
         for one in many[:-1]:
@@ -478,7 +478,7 @@ def test_thousands_that_are_waited_for_at_once_are_looked_through() -> None:
         with refused() as path, graph.waiting((many[-1],), a):
             pass
 
-    assert path == ["2999", "a", "2999"]
+    assert path == ["999", "a", "999"]
 
 
 # --- the first child of a group
