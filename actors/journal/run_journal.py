@@ -66,9 +66,9 @@ class RunJournal:
         self._claim = self._table.accept(run, accepted, rows=[RunRow("", *row) for row in rows], also=also)
         return self._is_had_by(run.owner)
 
-    def claim(self, left: StoredRun, owner: str) -> bool:
-        """Take over a run that was left; False if another process was first. Raises `StoreError`."""
-        self._claim = self._table.claim(left, owner)
+    def claim(self, left: StoredRun, owner: str, only_if: Callable[[Sql], bool] | None = None) -> bool:
+        """Take over a run that was left; False if another process was first, or `only_if`. Raises `StoreError`."""
+        self._claim = self._table.claim(left, owner, only_if)
         return self._is_had_by(owner)
 
     def _is_had_by(self, owner: str) -> bool:

@@ -1,14 +1,44 @@
-"""The processes that drive runs in a database, as others see them at a look: one statement for all of them."""
+"""The processes that drive runs in a database: each beats there while it does, and others see its beats and its lock.
+
+A beat is one statement, and so is a look at all owners. What else an owner must learn about its runs while it drives them
+belongs into the statement of the beat.
+"""
 
 from __future__ import annotations
 
+import os
+import socket
 from typing import NamedTuple
 
-from understudy.actors.stores.database import Database
+from understudy.actors.stores.database import Database, Part, Sql, SqlValue, prepare
 
-GOING = """
-SELECT owner, count(*), {held} FROM understudy_runs WHERE app = :app AND state = 'going' GROUP BY owner
+RUN_OWNERS = Part(
+    "run owners",
+    [
+        (
+            """CREATE TABLE understudy_run_owners (
+                owner TEXT PRIMARY KEY, host TEXT NOT NULL, pid {bigint} NOT NULL, life TEXT NOT NULL,
+                lease {real} NOT NULL, beats {bigint} NOT NULL
+            )""",
+        )
+    ],
+)
+"""`life` names the life of the server in which the owner has its lock; `lease` is in seconds."""
+
+BEAT = """
+INSERT INTO understudy_run_owners (owner, host, pid, life, lease, beats) VALUES (:owner, :host, :pid, {life}, :lease, 0)
+ON CONFLICT (owner) DO UPDATE SET
+    beats = understudy_run_owners.beats + 1, lease = excluded.lease, life = excluded.life
 """
+REMOVE = "DELETE FROM understudy_run_owners WHERE owner = :owner"
+GOING = """
+SELECT owner, runs, {held}, life IS NULL OR life = {life}, beats, lease
+FROM (SELECT owner, count(*) AS runs FROM understudy_runs WHERE app = :app AND state = 'going' GROUP BY owner) AS going
+LEFT JOIN (SELECT owner AS name, life, beats, lease FROM understudy_run_owners) AS beating ON name = owner
+"""
+ALL = "SELECT owner, {held} FROM understudy_run_owners WHERE life = {life}"
+HAS_BEATEN = "SELECT 1 FROM understudy_run_owners WHERE owner = :owner AND beats != :beats"
+TOUCH = "UPDATE understudy_run_owners SET beats = beats WHERE owner = :owner"
 
 
 class RunOwner(NamedTuple):
@@ -19,6 +49,12 @@ class RunOwner(NamedTuple):
     """How many of one app."""
     is_held: bool | None
     """Whether its lock is held; None where the database does not know, and the lock itself must be asked."""
+    is_of_this_life: bool
+    """False if the server has started again since its last beat, so that its lock is free, whether or not it lives."""
+    beats: int
+    """-1 if it has not beaten yet."""
+    lease: float | None
+    """None if it has not beaten yet."""
 
 
 class RunOwners:
@@ -30,9 +66,40 @@ class RunOwners:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._going = GOING.format(**database.words)
+        prepare(database, RUN_OWNERS)
+        self._beat, self._going, self._all = (each.format(**database.words) for each in (BEAT, GOING, ALL))
+
+    def beat(self, owner: str, lease: float) -> None:
+        """Tell others that an owner lives, and for how many seconds it keeps its runs without another beat."""
+        values: dict[str, SqlValue] = {"owner": owner, "lease": lease, "host": socket.gethostname(), "pid": os.getpid()}
+        self._database.write(lambda sql: sql.execute(self._beat, values))
+
+    def remove(self, owner: str) -> None:
+        """Forget an owner that drives no runs, or is gone."""
+        self._database.write(lambda sql: sql.execute(REMOVE, {"owner": owner}))
 
     def going(self, app: str) -> list[RunOwner]:
         """Return the owners of the runs of an app that are not over."""
         rows = self._database.read(lambda sql: sql.execute(self._going, {"app": app}).fetchall())
-        return [RunOwner(row[0], row[1], None if row[2] is None else bool(row[2])) for row in rows]
+        return [
+            RunOwner(owner, runs, _flag(held), bool(is_of_life), -1 if beats is None else beats, lease)
+            for owner, runs, held, is_of_life, beats, lease in rows
+        ]
+
+    def all(self) -> list[tuple[str, bool | None]]:
+        """Return the owners that have beaten in this life of the server, and whether the lock of each is held."""
+        rows = self._database.read(lambda sql: sql.execute(self._all).fetchall())
+        return [(row[0], _flag(row[1])) for row in rows]
+
+    def prove_writes(self, owner: str) -> None:
+        """Write into the row of an owner, changing nothing, to learn whether the database can be written."""
+        self._database.write(lambda sql: sql.execute(TOUCH, {"owner": owner}))
+
+
+def is_silent(sql: Sql, owner: str, beats: int) -> bool:
+    """Whether an owner has not beaten since a look, in the transaction that takes a run from it."""
+    return sql.execute(HAS_BEATEN, {"owner": owner, "beats": beats}).fetchone() is None
+
+
+def _flag(found: object) -> bool | None:
+    return None if found is None else bool(found)

@@ -249,10 +249,14 @@ class RunTable:
         values = {"run": left.run, "epoch": left.epoch}
         return self._database.read(lambda sql: sql.execute(IS_LEFT, values).fetchone()) is not None
 
-    def claim(self, left: StoredRun, owner: str) -> Claim | None:
-        """Take a run over; None if another process was first."""
+    def claim(self, left: StoredRun, owner: str, only_if: Callable[[Sql], bool] | None = None) -> Claim | None:
+        """Take a run over; None if another process was first, or `only_if`, called in the transaction, returned False."""
         values: dict[str, SqlValue] = {"run": left.run, "epoch": left.epoch, "owner": owner}
-        taken = self._database.write(lambda sql: sql.execute(CLAIM, values).rowcount == 1)
+
+        def take(sql: Sql) -> bool:
+            return (only_if is None or only_if(sql)) and sql.execute(CLAIM, values).rowcount == 1
+
+        taken = self._database.write(take)
         return Claim(left.run, left.epoch + 1) if taken else None
 
     def rows(self, run: int) -> list[RunRow]:

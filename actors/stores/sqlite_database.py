@@ -24,6 +24,7 @@ WORDS = {
     "real": "REAL",
     "bigint": "INTEGER",
     "held": "NULL",
+    "life": "''",
     "tables": "SELECT name FROM sqlite_master WHERE type = 'table'",
 }
 

@@ -41,6 +41,7 @@ from understudy.vocabulary.runs.pause_store import PauseStore
 from .agent_actor import Maker, StartRun
 from .agent_ref import AgentRef
 from .argument_checks import (
+    LEASE,
     by_id,
     check_actor,
     check_kinds,
@@ -48,6 +49,7 @@ from .argument_checks import (
     check_subscriber,
     check_supervisor,
     checked_deps,
+    checked_lease,
     checked_max_runs,
     checked_name,
     checked_recovering,
@@ -90,10 +92,12 @@ class ActorSystem:
             another process. It costs two short transactions for each round of tool calls.
         recover: `"always"`: until it is stopped, the system looks each 250 ms for runs of its name whose processes died, and goes
             on with them as the method `recover` does. None: only that method does.
+        lease: seconds, at least 1, without a sign of life after which other systems with `recover="always"` take the runs of this
+            process for left, although the operating system says that the process is there: it is frozen, or cut off.
         deps, runners: with `recover="always"`, as for the method `recover`.
 
     Raises:
-        ValueError: the name is empty, `store` names no store, `max_runs` or `max_hops` is below 1, or `recover` is "always" and
+        ValueError: the name is empty, `store` names no store, `max_runs`, `max_hops` or `lease` is below 1, or `recover` is "always" and
             there is no durable store or no journal.
         StoreError: the store cannot be opened.
     """
@@ -108,6 +112,7 @@ class ActorSystem:
         require_user: bool = False,
         registry: bool = False,
         journal: bool = True,
+        lease: float = LEASE,
         recover: Literal["always"] | None = None,
         deps: Callable[[LeftRun], object] | None = None,
         runners: Iterable[Runner[Any]] = (),
@@ -120,6 +125,7 @@ class ActorSystem:
             max_hops=checked_whole("max_hops", max_hops, 1),
             require_user=checked_flag("require_user", require_user),
             journal=checked_flag("journal", journal),
+            lease=checked_lease(lease),
             store=open_store(store),
         )
         self._events = EventStream(name)
@@ -152,7 +158,7 @@ class ActorSystem:
         def recovery(known: Mapping[str, Runner[object]]) -> Recovery:
             return Recovery(runs, journals, known, given.deps, parked)
 
-        return Takeovers(journals, parked, runners, recovery, partial(inside, self))
+        return Takeovers(journals.neighbours(), parked, runners, recovery, partial(inside, self))
 
     def _leave_to_parent(self) -> None:
         """Make new parts, in a forked child, for those with a lock, a thread or a run; actors spawned before are the parent's."""

@@ -13,9 +13,11 @@ from understudy.orchestration.definitions.runner import Runner
 from understudy.orchestration.supervision.restarts import Strategy
 from understudy.orchestration.supervision.supervisor import Supervisor
 from understudy.vocabulary.actors.system_events import SystemEvent
-from understudy.vocabulary.checks import checked_plain, checked_text, is_async
+from understudy.vocabulary.checks import checked_number, checked_plain, checked_text, is_async
 from understudy.vocabulary.runs.left_runs import LeftRun
 
+LEASE = 15.0  # Seconds; a thread that has to beat beside 100 busy ones was late by 3.3 s.
+SHORTEST_LEASE = 1.0
 Deps: TypeAlias = Callable[[LeftRun], object]
 
 
@@ -81,6 +83,13 @@ def by_id(where: str, runners: Iterable[Runner[Any]]) -> dict[str, Runner[object
             raise TypeError(f"{where}: runners must be agents, groups or workflows; got {runner!r}")
         known[runner.id] = runner
     return known
+
+
+def checked_lease(lease: float) -> float:
+    """Return how many seconds a process keeps its runs without a beat."""
+    if checked_number("lease", lease) < SHORTEST_LEASE:
+        raise ValueError(f"lease must be at least {SHORTEST_LEASE:g} second, got {lease!r}")
+    return float(lease)
 
 
 def refuse_arguments(actor: object, arguments: Sequence[object], options: Collection[str]) -> None:

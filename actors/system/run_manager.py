@@ -64,6 +64,8 @@ class RunSettings:
     """Where the system keeps paused runs, conversations and session values."""
     journal: bool
     """Whether runs have a journal, where the store is durable."""
+    lease: float
+    """Seconds without a beat after which others take the runs of this process."""
     require_user: bool
     """Whether a run that remembers a conversation is refused without a user id."""
 
@@ -271,4 +273,4 @@ def _journals(settings: RunSettings) -> RunJournals | None:
     store = settings.store
     if not settings.journal or store.runs is None or store.locks is None or store.database is None:
         return None
-    return RunJournals(store.runs, RunOwners(store.database), store.locks, settings.app)
+    return RunJournals(store.runs, RunOwners(store.database), store.locks, settings.app, settings.lease)

@@ -271,6 +271,7 @@ EVERYTHING: dict[str, Options] = {
             "require_user": "True",
             "journal": "True",
             "registry": "True",
+            "lease": SECONDS,
             "recover": "None",
             "deps": "None",
             "runners": "list",

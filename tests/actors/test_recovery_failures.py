@@ -55,10 +55,10 @@ def test_a_store_that_fails_once_costs_no_run(
     leave_runs(agent, store, effects, 3)
     claim, answers = RunTable.claim, iter([True, False, True, True])
 
-    def fails_once(table: RunTable, left: StoredRun, owner: str) -> Claim | None:
+    def fails_once(table: RunTable, left: StoredRun, owner: str, only_if: None) -> Claim | None:
         if not next(answers):
             raise StoreError("the disk is full")
-        return claim(table, left, owner)
+        return claim(table, left, owner, only_if)
 
     monkeypatch.setattr(RunTable, "claim", fails_once)
     system = us.ActorSystem("shop", store=store)
@@ -205,7 +205,7 @@ def journals_in(file: Path) -> tuple[RunTable, RunJournals]:
     database = SQLiteDatabase(str(file))
     table = RunTable(database)
     assert database.locks is not None
-    return table, RunJournals(table, RunOwners(database), database.locks, "shop")
+    return table, RunJournals(table, RunOwners(database), database.locks, "shop", 15.0)
 
 
 def test_a_run_that_goes_on_is_still_driven_when_its_end_before_is_noted(tmp_path: Path) -> None:

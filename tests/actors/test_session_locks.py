@@ -7,12 +7,16 @@ from typing import Any
 import psycopg
 
 from understudy.actors.stores.postgres.database import PostgresDatabase
-from understudy.actors.stores.postgres.session_locks import SessionLocks
+from understudy.actors.stores.postgres.session_locks import TAKE, SessionLocks
 
 END = "SELECT pg_terminate_backend(%s, 5000)"
 
 
-def test_a_process_whose_session_has_ended_takes_a_name_that_lives(postgres_url: str) -> None:
+def ended(session: psycopg.Connection[Any], admin: psycopg.Connection[Any]) -> None:
+    assert admin.execute(END, (session.info.backend_pid,)).fetchone() == (True,)
+
+
+def test_a_process_whose_session_has_ended_takes_the_lock_of_its_name_again_or_another_name(postgres_url: str) -> None:
     sessions: list[psycopg.Connection[Any]] = []
     database = PostgresDatabase(postgres_url)
 
@@ -26,8 +30,14 @@ def test_a_process_whose_session_has_ended_takes_a_name_that_lives(postgres_url:
     assert mine.name() == before
 
     with psycopg.connect(postgres_url, autocommit=True) as admin:
-        assert admin.execute(END, (sessions[0].info.backend_pid,)).fetchone() == (True,)
+        ended(sessions[0], admin)
+        assert not others.lives(before)
+        assert mine.name() == before
+        assert others.lives(before)
 
-    after = mine.name()
+        ended(sessions[1], admin)
+        assert admin.execute(TAKE, (int(before),)).fetchone() == (True,)
+        after = mine.name()
+
     assert after != before
     assert (others.lives(before), others.lives(after)) == (False, True)

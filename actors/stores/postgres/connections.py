@@ -38,7 +38,8 @@ SETTINGS: dict[str, Any] = {
 }
 """What libpq is told where the URL says nothing."""
 
-LIFE = "SELECT pg_postmaster_start_time()::text || pg_stat_get_bgwriter_stat_reset_time()::text"
+LIFE_TEXT = "CAST(pg_postmaster_start_time() AS text) || CAST(pg_stat_get_bgwriter_stat_reset_time() AS text)"
+LIFE = f"SELECT {LIFE_TEXT}"
 """Another text after each start of the server, and after each recovery from a crash."""
 
 

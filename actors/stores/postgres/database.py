@@ -25,7 +25,7 @@ from understudy.actors.stores.figures import StoreFigures
 from understudy.actors.threads.forked import Stage, at_fork
 from understudy.errors import StoreError
 
-from .connections import PATIENCE, Connections
+from .connections import LIFE_TEXT, PATIENCE, Connections
 from .counts import Counts
 from .doubt import Begun, begin, was_committed
 from .failures import is_conflict, is_passing, shown_url, statement_of, why
@@ -46,6 +46,7 @@ WORDS = {
     "bigint": "BIGINT",
     "held": HELD,
     "tables": "SELECT CAST(relname AS TEXT) FROM pg_catalog.pg_class WHERE pg_catalog.pg_table_is_visible(oid)",
+    "life": f"COALESCE({LIFE_TEXT}, '')",
 }
 
 

@@ -1,8 +1,8 @@
 """Which processes that have a database on a server live: each holds a lock of a session of its own.
 
 PostgreSQL frees the lock when the connection ends, and the operating system ends the connection with the process. If the
-server restarts, the lock is lost while the process lives: others may take its runs over, and their epoch refuses what it
-still writes.
+server restarts, the lock is lost while the process lives, until the process asks for its name again. Meanwhile others may take
+its runs over, and their epoch refuses what it still writes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import psycopg
 
 SPACE = 1_970_499_684  # The first number of all these locks; any number that other programs hardly use.
-TAKE = f"SELECT pg_advisory_lock({SPACE}, %s)".encode()
+TAKE = f"SELECT pg_try_advisory_lock({SPACE}, %s)".encode()
 PROBE = f"SELECT pg_try_advisory_xact_lock({SPACE}, :number)"
 HELD = f"""owner IN (
     SELECT CAST(CAST(objid AS bigint) AS text) FROM pg_locks WHERE locktype = 'advisory' AND classid = {SPACE} AND objsubid = 2 AND granted
@@ -58,7 +58,7 @@ class SessionLocks:
         self._name = ""
 
     def name(self) -> str:
-        """Return the name of this process; another one after the connection was lost.
+        """Return the name of this process; after the connection was lost, another one if others hold the lock of the first.
 
         Raises:
             StoreError: no connection can be had.
@@ -71,10 +71,11 @@ class SessionLocks:
     def _take_name(self) -> None:
         import psycopg
 
-        number = secrets.randbelow(2**31)
         try:
             connection = self._connect()
-            connection.execute(TAKE, (number,))
+            number = int(self._name) if self._name else secrets.randbelow(2**31)
+            while connection.execute(TAKE, (number,)).fetchone() != (True,):  # the server still has the lost session
+                number = secrets.randbelow(2**31)
         except (psycopg.Error, OSError) as error:
             failure = f"store {self._shown}: no lock can be had for this process ({type(error).__name__})"
         else:

@@ -75,8 +75,12 @@ class Recovery:
                 found.append(record)
         return found
 
-    def taken(self, left: StoredRun) -> RunRecord | None:
+    def taken(self, left: StoredRun, silent_at: int | None = None) -> RunRecord | None:
         """Return the record with which a run goes on here; None if it is parked, or another process was first.
+
+        Args:
+            left: the run.
+            silent_at: the number of beats of its owner, if only its lease is over: if it beats again, it keeps the run.
 
         Raises:
             StoreError: the store failed.
@@ -94,7 +98,7 @@ class Recovery:
         except Exception as error:
             return self.park(left, f"deps of recover: {in_words(error)}", error)
         try:
-            return self._claimed(left, runner, deps)
+            return self._claimed(left, runner, deps, silent_at)
         except StoreError:
             raise
         except Exception as error:  # what is wrong with one run must not keep the others
@@ -106,7 +110,9 @@ class Recovery:
             _tell_left(left, why, error)
         return None
 
-    def _claimed(self, left: StoredRun, runner: Runner[object], deps: object) -> RunRecord | None:
+    def _claimed(
+        self, left: StoredRun, runner: Runner[object], deps: object, silent_at: int | None
+    ) -> RunRecord | None:
         rows = self._journals.rows(left)
         migration = None if self._migrate is None else Migration(self._migrate)
         try:  # before it is claimed: with another definition, nothing changes
@@ -115,7 +121,7 @@ class Recovery:
             if self._journals.is_left(left):
                 raise
             return None  # another process has taken it, and may have ended it already
-        journal = self._journals.claim(left)
+        journal = self._journals.claim(left, silent_at)
         if journal is None:
             return None
         try:

@@ -16,7 +16,7 @@ from .parked_runs import ParkedRuns
 from .recovery import Recovery
 
 if TYPE_CHECKING:
-    from understudy.actors.journal.run_journals import Neighbour, RunJournals
+    from understudy.actors.journal.neighbours import Neighbour, Neighbours
     from understudy.actors.stores.runs import StoredRun
     from understudy.orchestration.definitions.runner import Runner
 
@@ -28,7 +28,7 @@ class Takeovers:
     """Goes on with the runs of neighbours that are gone, from `begin` to `end`.
 
     Args:
-        journals: of the system.
+        neighbours: those of the system.
         parked: notes the runs that cannot go on.
         runners: returns the agents, groups and workflows that are known now, by id; nothing is looked for without any.
         recovery: takes up runs with given runners.
@@ -37,13 +37,13 @@ class Takeovers:
 
     def __init__(
         self,
-        journals: RunJournals,
+        neighbours: Neighbours,
         parked: ParkedRuns,
         runners: Callable[[], Mapping[str, Runner[object]]],
         recovery: Callable[[Mapping[str, Runner[object]]], Recovery],
         inside: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        self._journals = journals
+        self._neighbours = neighbours
         self._parked = parked
         self._runners = runners
         self._recovery = recovery
@@ -87,6 +87,7 @@ class Takeovers:
             self.look()
         except BaseException as error:  # also SystemExit from code of the user: this thread is nobody else's
             self._tell(error)
+            self._neighbours.begin_anew()
             return min(2 * pause, LONGEST_PAUSE)
         self._is_failing = False
         return LOOK
@@ -116,7 +117,7 @@ class Takeovers:
         if known.keys() != self._known.keys() or any(known[name] is not self._known[name] for name in known):
             self._parked.try_all()
         self._known = known
-        gone = [each for each in self._journals.neighbours() if each.is_gone]
+        gone = self._neighbours.gone()
         self._left = {each.owner: found for each in gone if (found := self._left.get(each.owner)) is not None}
         for each in gone:
             if not self._is_settled(each):
@@ -130,19 +131,19 @@ class Takeovers:
 
     def _take_over(self, gone: Neighbour, known: Mapping[str, Runner[object]]) -> None:
         recovery = self._recovery(known)
-        left = self._journals.left_by(gone.owner)
+        left = self._neighbours.left_by(gone)
         for run in left:
             if self._ended.is_set():
                 return
             if not self._parked.is_resting(run.run_id):
-                _take(recovery, run)
+                _take(recovery, run, gone.silent_at)
         parked = frozenset([run.run_id for run in left if run.run_id in self._parked])
         self._left[gone.owner] = (len(parked), parked)
 
 
-def _take(recovery: Recovery, run: StoredRun) -> None:
+def _take(recovery: Recovery, run: StoredRun, silent_at: int | None) -> None:
     try:
-        recovery.taken(run)
+        recovery.taken(run, silent_at)
     except StoreError:
         raise
     except BaseException as error:  # SystemExit from code of the user: the other runs go on

@@ -1,0 +1,145 @@
+"""The heartbeat of a process in a store: a thread that beats while the process drives runs there."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from contextlib import suppress
+from logging import WARNING
+
+from understudy.actors.stores.process_locks import Locks
+from understudy.actors.threads.forked import Stage, at_fork
+from understudy.diagnostics import emit
+from understudy.errors import AgentDown, StoreError, in_words
+
+from .run_owners import RunOwners
+
+BEATS = 5  # In the time of a lease.
+AGAIN = 0.5  # Seconds, at most, from a beat that failed to the next one.
+LONGEST = 60.0  # Seconds between two beats, however long the lease is.
+LINGER = 10.0  # Seconds for which the thread waits for another run; it does not beat meanwhile.
+
+
+class Heartbeat:
+    """Beats under the name of a process, from the first run that it drives to the last. Safe to use from any thread.
+
+    Args:
+        owners: where it beats.
+        locks: have the name.
+    """
+
+    def __init__(self, owners: RunOwners, locks: Locks) -> None:
+        self._owners = owners
+        self._locks = locks
+        self._lease = 0.0
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Drive nothing, in a forked child: the parent beats for its own runs."""
+        self._lock = threading.Lock()
+        """Guards the decision whether the thread ends or goes on."""
+        self._is_on = False
+        self._driven: set[object] = set()
+        self._is_failing = False
+
+    def keep_for(self, lease: float) -> None:
+        """Let others wait so many seconds for a beat; of several leases, the longest one holds."""
+        self._lease = max(self._lease, lease)
+
+    def drive(self, run: object) -> None:
+        """Beat until the process leaves a run. Raises `AgentDown` when no thread can be started."""
+        self._driven.add(run)
+        if not self._is_on:
+            try:
+                self._start()
+            except RuntimeError as cause:
+                self.leave(run)
+                raise AgentDown(f"no thread can be started to beat for this process: {cause}") from cause
+
+    def leave(self, run: object) -> None:
+        """Note that the process drives a run no longer."""
+        self._driven.discard(run)
+
+    def _start(self) -> None:
+        with self._lock:
+            if not self._is_on:
+                threading.Thread(target=self._tick, name="understudy-heartbeat", daemon=True).start()
+                self._is_on = True  # not before there is a thread
+
+    # --- on the thread
+
+    def _tick(self) -> None:
+        pause, idle, sleeper = self.beat(), 0.0, threading.Event()
+        self._sweep()
+        while True:
+            sleeper.wait(pause)
+            if self._driven:
+                pause, idle = self.beat(), 0.0
+                continue
+            idle += pause
+            if idle >= LINGER and self._retire():
+                return
+            pause = self._interval
+
+    @property
+    def _interval(self) -> float:
+        return min(self._lease / BEATS, LONGEST)
+
+    def beat(self) -> float:
+        """Beat once, and return the pause before the next beat. A failure is logged, once until a beat succeeds."""
+        try:
+            self._owners.beat(self._locks.name(), self._lease)
+        except BaseException as error:  # whatever it is: without beats, others take the runs
+            if not self._is_failing:
+                self._is_failing = True
+                text = "others may take over the runs of this process in %g s, because it cannot tell them that it lives: %s"
+                unexpected = None if isinstance(error, StoreError) else error
+                emit(WARNING, "beat_failed", {}, text, self._lease, in_words(error), exc_info=unexpected)
+            return min(self._interval, AGAIN)
+        self._is_failing = False
+        return self._interval
+
+    def _sweep(self) -> None:
+        """Forget the owners that are gone, whose rows nobody has removed."""
+        with suppress(StoreError):
+            own = self._locks.name()
+            for owner, is_held in self._owners.all():
+                if owner != own and not (self._locks.lives(owner) if is_held is None else is_held):
+                    self._owners.remove(owner)
+
+    def _retire(self) -> bool:
+        with self._lock:
+            # Said first and looked second: `drive` enters its run first and then looks whether we tick.
+            self._is_on = False
+            self._is_on = bool(self._driven)
+            if self._is_on:
+                return False
+        with suppress(StoreError):
+            self._owners.remove(self._locks.name())
+        return True
+
+
+_heartbeats: weakref.WeakValueDictionary[int, Heartbeat] = weakref.WeakValueDictionary()
+"""Identity of the locks -> the heartbeat, which keeps them. Systems that have a name in common have one heartbeat."""
+_lock = threading.Lock()
+"""Guards the table."""
+
+
+def heartbeat_of(owners: RunOwners, locks: Locks, lease: float) -> Heartbeat:
+    """Return the heartbeat under the name that some locks have; of several leases, the longest one holds."""
+    with _lock:
+        found = _heartbeats.get(id(locks))
+        if found is None:
+            found = _heartbeats[id(locks)] = Heartbeat(owners, locks)
+        found.keep_for(lease)
+    return found
+
+
+def _begin_anew_in_child() -> None:
+    global _lock
+    _lock = threading.Lock()
+    for each in list(_heartbeats.values()):
+        each.begin_anew()
+
+
+at_fork(Stage.STORES, _begin_anew_in_child)

@@ -1,0 +1,103 @@
+"""The other processes that drive runs of a system, as it sees them: those that are gone, and what each has left."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from understudy.actors.stores.process_locks import Locks
+from understudy.actors.stores.runs import RunTable, StoredRun
+
+from .driven_runs import DrivenRuns
+from .run_owners import RunOwner, RunOwners
+from .silence import Beating, SilenceWatch
+
+
+class Neighbour(NamedTuple):
+    """A process that is gone, and has left runs."""
+
+    owner: str
+    runs: int
+    """How many."""
+    silent_at: int | None = None
+    """The number of its beats, if its lease is over while its lock is held. If it beats again, it keeps its runs."""
+
+
+class Neighbours:
+    """Looks at the processes that have runs of one app in a store. For one thread.
+
+    Args:
+        table: where the runs are.
+        owners: the processes.
+        locks: those of the processes.
+        driven: the runs that this process has.
+        app: the system's name.
+        lease: of a process that has not beaten yet.
+        clock: the monotonic clock, in seconds.
+    """
+
+    def __init__(
+        self,
+        table: RunTable,
+        owners: RunOwners,
+        locks: Locks,
+        driven: DrivenRuns,
+        app: str,
+        *,
+        lease: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._table = table
+        self._owners = owners
+        self._locks = locks
+        self._driven = driven
+        self._app = app
+        self._lease = lease
+        self._clock = clock
+        self._watch = SilenceWatch()
+
+    def begin_anew(self) -> None:
+        """Measure all leases anew, because the store failed."""
+        self._watch.begin_anew()
+
+    def gone(self) -> list[Neighbour]:
+        """Return the processes that are gone, by one look: one statement, if nothing is to be done.
+
+        This process is one of them if it has left runs which nobody here drives any more. Raises `StoreError`.
+        """
+        left = self._driven.left()
+        found = self._owners.going(self._app)
+        self._driven.forget({run for run, owner in left.items() if owner not in {each.owner for each in found}})
+        here = [Neighbour(owner, count) for owner, count in Counter(left.values()).items()]
+        own = self._locks.name()
+        others = [each for each in found if each.owner != own]
+        dead = [each for each in others if each.is_of_this_life and not self._is_held(each)]
+        return [*here, *[Neighbour(each.owner, each.runs) for each in dead], *self._silent(others, dead)]
+
+    def _is_held(self, owner: RunOwner) -> bool:
+        return self._locks.lives(owner.owner) if owner.is_held is None else owner.is_held
+
+    def _silent(self, others: Sequence[RunOwner], dead: Sequence[RunOwner]) -> list[Neighbour]:
+        """Return those whose leases are over; before that, make sure that this process could have written a beat."""
+        seen = [
+            Beating(each.owner, each.beats, self._lease if each.lease is None else each.lease)
+            for each in others
+            if each not in dead
+        ]
+        over = self._watch.look(seen, self._clock())
+        for owner in self._watch.doubted(seen):
+            self._owners.prove_writes(owner)
+            self._watch.proved(owner)
+        return [Neighbour(each.owner, each.runs, each.beats) for each in others if each.owner in over]
+
+    def left_by(self, gone: Neighbour) -> list[StoredRun]:
+        """Return the runs that a process has left; none if it is there after all. Raises `StoreError`."""
+        here = {run for run, owner in self._driven.left().items() if owner == gone.owner}
+        found = self._table.left(self._app, gone.owner)
+        self._driven.forget(here - {each.run_id for each in found})
+        # Asked after the runs were read: it may have come back, and begun others.
+        if gone.silent_at is None and (gone.owner == self._locks.name() or self._locks.lives(gone.owner)):
+            found = [each for each in found if each.run_id in here]
+        return [each for each in found if each.run_id not in self._driven]

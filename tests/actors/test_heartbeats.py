@@ -1,0 +1,243 @@
+"""Heartbeats of processes that drive runs, and neighbours that watch them by a simulated clock."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+import understudy as us
+from tests.support.gates import Gate
+from tests.support.scripts import WAIT, eventually, finished
+from tests.support.threads import no_threads
+from understudy.actors.journal import heartbeat
+from understudy.actors.journal.driven_runs import DrivenRuns
+from understudy.actors.journal.heartbeat import Heartbeat
+from understudy.actors.journal.neighbours import Neighbour, Neighbours
+from understudy.actors.journal.run_journals import RunJournals
+from understudy.actors.journal.run_owners import RunOwners
+from understudy.actors.stores.database import Database
+from understudy.actors.stores.runs import NewRun, RunTable
+from understudy.actors.stores.sqlite_database import SQLiteDatabase
+from understudy.testing import says
+
+LOOK = 0.25
+LEASE = 5.0
+THREAD = "understudy-heartbeat"
+
+
+class Names:
+    """Names of processes whose locks are held, whatever they do."""
+
+    def __init__(self, own: str) -> None:
+        self._own = own
+        self.free = set[str]()
+
+    def name(self) -> str:
+        return self._own
+
+    def lives(self, name: str) -> bool:
+        return name not in self.free
+
+
+class Stage:
+    """An owner of a run and a neighbour, on a simulated clock."""
+
+    def __init__(self, database: Database) -> None:
+        self.now = 0.0
+        self.table, self.owners = RunTable(database), RunOwners(database)
+        self.table.accept(NewRun("run-1", "shop", "clerk", "7", None, None), "")
+        self.beating = Heartbeat(self.owners, Names("7"))
+        self.beating.keep_for(LEASE)
+        self.locks = Names("8")
+        driven = DrivenRuns(repr(self.table), "shop")
+        self.neighbours = Neighbours(
+            self.table, self.owners, self.locks, driven, "shop", lease=LEASE, clock=lambda: self.now
+        )
+
+    def look_for(self, seconds: float, beat_each: float = 0.0) -> list[Neighbour]:
+        """Look until a neighbour is gone, or the time is over."""
+        until, next_beat = self.now + seconds, self.now
+        while self.now < until:
+            if beat_each and self.now >= next_beat:
+                self.beating.beat()
+                next_beat += beat_each
+            self.now += LOOK
+            if found := self.neighbours.gone():
+                return found
+        return []
+
+    def journals(self) -> RunJournals:
+        return RunJournals(self.table, self.owners, self.locks, "shop", LEASE)
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage(SQLiteDatabase(str(tmp_path / "runs.db")))
+
+
+def test_an_owner_that_beats_keeps_its_runs_however_long_one_call_takes(stage: Stage) -> None:
+    assert stage.look_for(600.0, beat_each=LEASE / heartbeat.BEATS) == []
+
+
+def test_an_owner_whose_beats_are_late_keeps_its_runs(stage: Stage) -> None:
+    assert stage.look_for(60.0, beat_each=3.3 + LEASE / heartbeat.BEATS) == []
+
+
+def test_an_owner_that_has_stopped_to_beat_is_gone_after_its_lease(stage: Stage) -> None:
+    stage.look_for(10.0, beat_each=1.0)
+    stopped_at = stage.now
+
+    (gone,) = stage.look_for(60.0)
+
+    assert (gone.owner, gone.runs) == ("7", 1)
+    assert stage.now - stopped_at <= LEASE + 1.0
+    assert [each.run_id for each in stage.neighbours.left_by(gone)] == ["run-1"]
+
+
+def test_an_owner_that_never_beat_is_gone_after_the_lease_of_its_neighbour(stage: Stage) -> None:
+    (gone,) = stage.look_for(60.0)
+
+    assert gone == Neighbour("7", 1, silent_at=-1)
+    assert LEASE <= stage.now <= LEASE + 1.0
+
+
+def test_an_owner_that_beats_before_its_run_is_claimed_keeps_it(stage: Stage) -> None:
+    stage.look_for(2.0, beat_each=1.0)
+    (gone,) = stage.look_for(60.0)
+    (left,) = stage.neighbours.left_by(gone)
+    journals = stage.journals()
+
+    stage.beating.beat()
+
+    assert journals.claim(left, gone.silent_at) is None
+    assert stage.table.left("shop")[0].owner == "7"
+
+
+def test_a_claim_after_the_lease_refuses_what_the_owner_writes_later(stage: Stage) -> None:
+    (gone,) = stage.look_for(60.0)
+    (left,) = stage.neighbours.left_by(gone)
+    journals = stage.journals()
+    journal = journals.claim(left, gone.silent_at)
+    assert journal is not None
+
+    stage.beating.beat()
+
+    (taken,) = stage.table.left("shop")
+    assert (taken.owner, taken.epoch, taken.takeovers) == ("8", left.epoch + 1, 1)
+    journals.ended(journal)
+
+
+def test_an_owner_whose_lock_is_free_is_gone_at_once(stage: Stage) -> None:
+    stage.beating.beat()
+    stage.locks.free.add("7")
+
+    assert stage.neighbours.gone() == [Neighbour("7", 1)]
+
+
+def test_a_free_lock_of_a_server_that_was_started_again_means_nothing_until_the_lease_is_over(
+    postgres_url: str,
+) -> None:
+    from understudy.actors.stores.postgres.database import PostgresDatabase
+
+    database = PostgresDatabase(postgres_url)
+    stage = Stage(database)
+    stage.beating.beat()
+    assert stage.neighbours.gone() == [Neighbour("7", 1)]  # nobody holds the lock of this name
+
+    database.write(lambda sql: sql.execute("UPDATE understudy_run_owners SET life = 'before'"))
+
+    assert stage.neighbours.gone() == []
+    assert stage.look_for(60.0) == [Neighbour("7", 1, silent_at=0)]
+    assert stage.now >= LEASE
+
+
+def test_a_beat_that_fails_is_logged_once_until_one_succeeds(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(owners: RunOwners, owner: str, lease: float) -> None:
+        raise us.StoreError("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RunOwners, "beat", fails)
+        pauses = [stage.beating.beat() for _ in range(3)]
+    assert stage.beating.beat() == LEASE / heartbeat.BEATS
+
+    assert max(pauses) <= heartbeat.AGAIN
+    assert caplog.text.count("cannot tell them that it lives: StoreError: the disk is full") == 1
+
+
+def beating_threads() -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if each.name == THREAD]
+
+
+def beats_in(database: Database) -> list[int]:
+    rows = database.read(lambda sql: sql.execute("SELECT beats FROM understudy_run_owners").fetchall())
+    return [row[0] for row in rows]
+
+
+def test_a_process_beats_while_a_call_blocks_and_forgets_itself_after_its_last_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heartbeat, "LINGER", 0.0)
+    database, gate = SQLiteDatabase(str(tmp_path / "runs.db")), Gate()
+    agent = us.Agent("clerk", model=us.FunctionModel(gate.then(says("done"))))
+    system = us.ActorSystem("shop", store=f"sqlite:///{tmp_path}/runs.db", lease=1.0)
+    handle = agent.submit("go", system=system)
+    assert gate.entered.wait(WAIT)
+
+    eventually(lambda: sum(beats_in(database)) >= 3, "it beats")
+    gate.open()
+
+    assert finished(handle.result(WAIT)).text == "done"
+    eventually(lambda: not beats_in(database), "its row is gone")
+    eventually(lambda: not beating_threads(), "its thread has ended")
+
+
+def test_the_rows_of_owners_that_are_gone_go_with_the_first_beat_of_another(tmp_path: Path) -> None:
+    database = SQLiteDatabase(str(tmp_path / "runs.db"))
+    RunOwners(database).beat("1-killed", LEASE)
+    agent = us.Agent("clerk", model=us.FunctionModel(lambda _: says("done")))
+
+    agent.run("go", system=us.ActorSystem("shop", store=f"sqlite:///{tmp_path}/runs.db"))
+
+    eventually(lambda: len(beats_in(database)) == 1, "the row of the killed one is gone")
+
+
+def test_without_a_thread_for_the_beats_no_run_is_accepted(tmp_path: Path) -> None:
+    agent = us.Agent("clerk", model=us.FunctionModel(lambda _: says("done")))
+    system = us.ActorSystem("shop", store=f"sqlite:///{tmp_path}/runs.db")
+
+    with no_threads(), pytest.raises(us.AgentDown, match="no thread can be started to beat"):
+        agent.run("go", system=system)
+
+    assert finished(agent.run("go", system=system)).text == "done"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a process forks")
+def test_a_forked_child_does_not_beat_for_its_parent(tmp_path: Path) -> None:
+    gate, witness = Gate(), tmp_path / "witness"
+    agent = us.Agent("clerk", model=us.FunctionModel(gate.then(says("done"))))
+    system = us.ActorSystem("shop", store=f"sqlite:///{tmp_path}/runs.db", lease=1.0)
+    handle = agent.submit("go", system=system)
+    assert gate.entered.wait(WAIT)
+    database = SQLiteDatabase(str(tmp_path / "runs.db"))
+    assert database.locks is not None
+    parent = database.locks.name()
+    child = os.fork()
+    if child == 0:
+        try:
+            names = (database.locks.name(), database.locks.lives(parent))
+            witness.write_text(f"{len(beating_threads())} {names[0] != parent} {names[1]}")
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    before = sum(beats_in(database))
+
+    eventually(lambda: sum(beats_in(database)) > before, "the parent beats")
+    gate.open()
+
+    assert witness.read_text() == "0 True True"
+    assert finished(handle.result(WAIT)).text == "done"
