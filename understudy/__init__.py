@@ -150,6 +150,7 @@ if TYPE_CHECKING:
     from understudy.vocabulary.context.prices import Price
     from understudy.vocabulary.context.scope import Scope, current_scope
     from understudy.vocabulary.context.session import RunContext, SessionState, ToolContext
+    from understudy.vocabulary.context.transactions import SqlRows, SqlTransaction
     from understudy.vocabulary.messages import (
         FilePart,
         ImagePart,
@@ -480,6 +481,7 @@ else:
             "SessionState",
             "ToolContext",
         ),
+        "understudy.vocabulary.context.transactions": ("SqlRows", "SqlTransaction"),
         "understudy.specs": (
             "LoadedSpec",
             "SpecLoader",
@@ -714,6 +716,8 @@ __all__ = [
     "SpecChanged",
     "SpecError",
     "SpecLoader",
+    "SqlRows",
+    "SqlTransaction",
     "StopRun",
     "StoreError",
     "StoreFigures",

@@ -41,6 +41,8 @@ def write_result(record: AgentRunRecord, epoch: int, batch: FinishedCalls, execu
             machine = record.machine
             if machine is None or record.batch is not batch or not record.is_held_at(epoch):
                 return
+            if part.written.results.get(result.call_id) is result:  # its transaction was committed with it
+                return
             rows, written = rows_of_result(machine.state, part.written, result, change)
             rows += artifact_rows(record, part)
         part.commit_result(rows)

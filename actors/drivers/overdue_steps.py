@@ -54,6 +54,8 @@ def _gave_check_up(record: AgentRunRecord) -> bool:
 
 def take_step_away(record: AgentRunRecord, order: ToolCallTask, again: bool) -> None:
     """Give up a driver in a call that does not return; the next one goes on, or makes the call again."""
+    if not order.give_up_effect():  # its result is in the store, and comes in a moment
+        return
     with record.lock:
         if record.step_order is not order or record.machine is None:
             return

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from understudy.actors.stores.database import Sql
 from understudy.actors.stores.runs import Claim, NewRun, RunRow, RunTable, StoredRun
+from understudy.actors.stores.transactions.served_transaction import ServedTransaction
 from understudy.errors import LeaseLost, StoreError
 from understudy.orchestration.journal.rows import HEAD, SAVED, SPENDING, JournalRow, SavedValue, Written
 from understudy.vocabulary.context.account import Account
@@ -110,9 +111,7 @@ class RunJournal:
             LeaseLost: another process has taken the run over.
             StoreError: the store failed, now or before: another process may go on with the run.
         """
-        failure = self._failure
-        if failure is not None:
-            raise StoreError(str(failure), store=failure.store) from failure
+        self._check_failure()
         with self._lock:
             drop = [each for each in self._paths if any(is_in(each, one) for one in closed)] if closed else []
             self._paths.add(path)
@@ -122,16 +121,36 @@ class RunJournal:
         try:
             held = self._table.commit(self._claim, given, [*drop, path] if is_replaced else drop, late)
         except StoreError as error:
-            self.failed = True
-            words = f"run {self.run_id} cannot write its journal, and is left for system.recover(): {error}"
-            self._failure = StoreError(words, store=error.store)
-            raise self._failure from error
+            raise self.fail(error) from error
         if not held:
             raise self._lost_error()
         with self._lock:
             self._paths.difference_update(drop)
             if is_replaced:
                 self._replaced.discard(path)
+
+    def commit_in(self, sql: Sql, path: str, rows: Sequence[JournalRow], late: Callable[[], Iterable[RunRow]]) -> None:
+        """Write the rows of one run in a transaction that does more; raises as `commit`, but for an error of the store's own."""
+        self._check_failure()
+        assert self._claim is not None, "a run is accepted before it writes"
+        if not self._table.commit_in(sql, self._claim, [RunRow(path, *row) for row in rows], late=late):
+            raise self._lost_error()
+
+    def fail(self, error: StoreError) -> StoreError:
+        """Note that the store failed, so that nothing more is written; returns the error that says so."""
+        self.failed = True
+        words = f"run {self.run_id} cannot write its journal, and is left for system.recover(): {error}"
+        self._failure = StoreError(words, store=error.store)
+        return self._failure
+
+    def _check_failure(self) -> None:
+        failure = self._failure
+        if failure is not None:
+            raise StoreError(str(failure), store=failure.store) from failure
+
+    def transaction(self, guard: threading.Lock, limit: float) -> ServedTransaction:
+        """Return a transaction in the database of the journal, which has not begun."""
+        return self._table.transaction(guard, limit)
 
     def put(self, sql: Sql, row: RunRow) -> None:
         """Write a row in a transaction that does more, if this process still has the run."""
@@ -241,6 +260,15 @@ class JournalPart:
         """Write the rows of a call that is done, and what has been spent by now; else as `commit`."""
         self._tells_spending = True
         self.commit(rows)
+
+    def commit_result_in(self, sql: Sql, rows: Sequence[JournalRow]) -> None:
+        """Write the rows of a call that is done in a transaction that does more; raises as `RunJournal.commit_in`."""
+        self._tells_spending = True
+        self.journal.commit_in(sql, self.path, rows, self._spending)
+
+    def transaction(self, limit: float) -> ServedTransaction:
+        """Return a transaction in the database of the journal; nothing else of this part is written while it is open."""
+        return self.journal.transaction(self.lock, limit)
 
     def _spending(self) -> Iterator[RunRow]:
         from understudy.orchestration.journal.agent_rows import spending_text  # loads pydantic

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from understudy.actors.journal.call_transaction import StoredCallTransaction
 from understudy.actors.memory.access import is_stored, recall, remember
 from understudy.actors.run_view.errors import note_missing_deps
 from understudy.actors.run_view.failsafe import safely
@@ -39,7 +40,7 @@ from .sub_agents import DelegatedRuns, delegate
 
 if TYPE_CHECKING:
     from understudy.actors.actor.actor_cell import ActorCell
-    from understudy.actors.tools.tool_call import ToolCallTask
+    from understudy.actors.tools.tool_call import CallTransaction, ToolCallTask
     from understudy.orchestration import Agent
     from understudy.orchestration.agent.steps import Step
     from understudy.orchestration.definitions.port import ResumeOptions, RunOptions
@@ -151,7 +152,10 @@ class AgentRunRecord(RunRecord):
 
         assert self.machine is not None
         self.account.settle()
-        return rows_of(self.machine.state, self.machine.spec, before, begins, events)
+        tools = self.agent.tools_by_name
+        # A transactional call without a result did not happen, so it is never in doubt.
+        doubtful = [call for call in begins if not tools[call.name].transactional]
+        return rows_of(self.machine.state, self.machine.spec, before, doubtful, events)
 
     @property
     def has_unwritten(self) -> bool:
@@ -252,6 +256,10 @@ class AgentRunRecord(RunRecord):
             continues=0 if self.machine is None else self.machine.state.continues,
             answer_tool="" if typed is None else typed.tool,
         )
+
+    def transaction_of(self, order: ToolCallTask) -> CallTransaction:
+        """Return the transaction of a call."""
+        return StoredCallTransaction(self, order)
 
     def delegate(self, order: ToolCallTask, sub_agent: SubAgent, task: str) -> Executed:
         """Carry out a call of a sub-agent on this thread, which waits for the sub-agent's run."""
@@ -451,8 +459,7 @@ class AgentRunRecord(RunRecord):
         if batch is not None:
             safely(self, self._keep_batch, batch)
         elif order is not None:
-            cut_off: list[str] = [order.call.id]
-            safely(self, self._keep_finished, (), cut_off)
+            safely(self, self._keep_call, order)
         if given_up and order is not None:
             order.leave()  # its scope is inside of the run's, which is cancelled next
 
@@ -461,6 +468,10 @@ class AgentRunRecord(RunRecord):
         if self.unfed is not None and self.machine is not None and not self.counted_unfed:
             self.counted_unfed = True
             self.machine.prepay(self.unfed)
+
+    def _keep_call(self, order: ToolCallTask) -> None:
+        came = order.settled()
+        self._keep_finished(() if came is None else (came,), [order.call.id] if came is None else ())
 
     def _keep_batch(self, batch: FinishedCalls) -> None:
         self._keep_finished(*batch.finished())

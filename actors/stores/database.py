@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from understudy.errors import StoreError
+from understudy.vocabulary.context.transactions import SqlParameters, SqlRows
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -58,6 +59,23 @@ class Sql(Protocol):
         ...
 
 
+class OpenSql(Sql, Protocol):
+    """One open transaction that nobody shares; also for statements that a tool writes itself."""
+
+    def execute_given(self, statement: str, parameters: SqlParameters, left: Callable[[], float], /) -> SqlRows:
+        """Run a statement of a tool's, and return all of its rows.
+
+        Args:
+            statement: with `?` or `:name` for values; `check_statement` has let it pass.
+            parameters: a sequence for `?`, a mapping for `:name`.
+            left: returns the seconds that the transaction has left; the statement ends when there are none.
+
+        Raises:
+            Exception: the database's own error. Nothing else can be done in the transaction then.
+        """
+        ...
+
+
 class Database(Protocol):
     """A database for any number of threads. Calls block, for a bounded time, and survive a fork.
 
@@ -82,6 +100,13 @@ class Database(Protocol):
         Args:
             work: reads and writes.
             durable: also if the power fails; otherwise it outlives the process, however that ends.
+        """
+        ...
+
+    def write_alone(self, work: Callable[[OpenSql], T]) -> T:
+        """Return what `work` returns, once that is committed, in a transaction that is shared with no other work.
+
+        `work` may take some seconds: others that wait for the same rows or the same file wait for it.
         """
         ...
 

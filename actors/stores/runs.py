@@ -7,6 +7,7 @@ process before it still writes is refused in its own transaction.
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 from understudy.vocabulary.runs.conversations import NO_USER
 
 from .database import Database, Part, Sql, SqlValue, prepare
+from .transactions.served_transaction import ServedTransaction
 
 KEPT = 30 * 86_400.0  # Seconds for which the end of a run is told.
 MAX_TAKEOVERS = 50  # A run that outlives so many processes may be what they die of.
@@ -200,16 +202,27 @@ class RunTable:
             False if another process has the run, or it is over; then nothing is written.
         """
         gone = list(drop)
+        return self._database.write(lambda sql: self.commit_in(sql, claim, rows, gone, late))
 
-        def write(sql: Sql) -> bool:
-            if sql.execute(FENCE, _of(claim)).rowcount != 1:
-                return False
-            for path in gone:
-                sql.execute(DROP_PATH, {"run": claim.run, "path": path})
-            _put(sql, claim, (*rows, *(late() if late is not None else ())))
-            return True
+    def commit_in(
+        self,
+        sql: Sql,
+        claim: Claim,
+        rows: Sequence[RunRow],
+        drop: Iterable[str] = (),
+        late: Callable[[], Iterable[RunRow]] | None = None,
+    ) -> bool:
+        """Write rows of a run as `commit` does, in a transaction that does more."""
+        if sql.execute(FENCE, _of(claim)).rowcount != 1:
+            return False
+        for path in drop:
+            sql.execute(DROP_PATH, {"run": claim.run, "path": path})
+        _put(sql, claim, (*rows, *(late() if late is not None else ())))
+        return True
 
-        return self._database.write(write)
+    def transaction(self, guard: threading.Lock, limit: float) -> ServedTransaction:
+        """Return a transaction in the database of the runs, which has not begun."""
+        return ServedTransaction(self._database, guard, limit)
 
     def put(self, sql: Sql, claim: Claim, row: RunRow) -> None:
         """Write a row of a run in a transaction that does more; nothing if another process has the run, or it is over."""

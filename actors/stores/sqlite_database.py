@@ -10,7 +10,7 @@ from typing import TypeVar, cast
 
 from understudy.actors.threads.run_elsewhere import run_elsewhere
 
-from .database import Sql
+from .database import OpenSql, Sql
 from .figures import StoreFigures
 from .process_locks import ProcessLocks, process_locks
 from .sqlite_job import Job
@@ -74,6 +74,10 @@ class SQLiteDatabase:
     def write(self, work: Callable[[Sql], T], *, durable: bool = False) -> T:
         """Return what `work` returns, once that is committed."""
         return cast(T, self._do(self._writer.job(work, writes=True, durable=durable or self._durable)))
+
+    def write_alone(self, work: Callable[[OpenSql], T]) -> T:
+        """Return what `work` returns, once that is committed, in a transaction that is shared with no other work."""
+        return cast(T, self._do(self._writer.job(work, writes=True, durable=self._durable, alone=True)))
 
     def read(self, work: Callable[[Sql], T]) -> T:
         """Return what `work` returns, which only reads."""

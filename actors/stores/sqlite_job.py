@@ -8,9 +8,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .database import Sql, SqlValue
+from understudy.vocabulary.context.transactions import SqlParameters, SqlRows
+
+from .database import SqlValue
 from .sqlite_file import SQLiteFile
 
+INSTRUCTIONS = 10_000  # Of SQLite's machine, some 0.1 ms, between two looks at the time.
 NO_VALUES: Mapping[str, SqlValue] = {}
 
 
@@ -22,6 +25,7 @@ class Job:
         writes: whether it needs the file's lock for writers.
         durable: whether the transaction is to be on the disk when it is done.
         makes: whether the file may be new.
+        alone: whether it shares its transaction with no other job.
         patience: seconds for which it waits for a file that others have locked.
 
     Attributes:
@@ -33,21 +37,36 @@ class Job:
         turn: free when the job is done or its thread is appointed.
     """
 
-    __slots__ = ("_failure", "batch", "done", "durable", "makes", "raised", "turn", "until", "value", "work", "writes")
+    __slots__ = (
+        "_failure",
+        "alone",
+        "batch",
+        "done",
+        "durable",
+        "makes",
+        "raised",
+        "turn",
+        "until",
+        "value",
+        "work",
+        "writes",
+    )
 
     def __init__(
         self,
-        work: Callable[[Sql], object],
+        work: Callable[..., object],
         *,
         patience: float,
         writes: bool,
         durable: bool = False,
         makes: bool = False,
+        alone: bool = False,
     ) -> None:
         self.work = work
         self.writes = writes
         self.durable = durable
         self.makes = makes
+        self.alone = alone
         self.until = time.monotonic() + patience
         self.value: object = None
         self.raised: BaseException | None = None
@@ -101,6 +120,30 @@ class Transaction:
         rows = self._connection.execute(statement, values)
         self._rows.append(rows)
         return rows
+
+    def execute_given(self, statement: str, parameters: SqlParameters, left: Callable[[], float], /) -> SqlRows:
+        """Run a statement of a tool's, and return all of its rows; one for which no time is left is interrupted.
+
+        Raises:
+            sqlite3.Error: it failed.
+            RuntimeError: the transaction is over.
+            StoreError: this process was forked inside of the transaction.
+        """
+        connection = self._connection
+        if connection is None:
+            raise RuntimeError("a statement came after the end of its transaction")
+        self._file.check_lent(connection)
+        connection.set_progress_handler(lambda: left() <= 0.0, INSTRUCTIONS)
+        try:
+            cursor = connection.execute(statement, parameters)
+            try:
+                columns = [column[0] for column in cursor.description or ()]
+                rows = cursor.fetchall()
+                return SqlRows(columns, rows, cursor.rowcount)
+            finally:
+                cursor.close()
+        finally:
+            connection.set_progress_handler(None, 0)
 
     def close(self) -> None:
         """Close the rows of all statements."""

@@ -26,6 +26,24 @@ PATIENCE = 5.0  # Seconds for which a file that others have locked is tried agai
 PAUSE = 0.005  # Between two tries.
 
 
+def next_turn(waiting: list[Job], *, was_alone: bool) -> tuple[list[Job], list[Job]]:
+    """Return the jobs of the next transaction, and those that wait on.
+
+    Jobs that share no transaction and those that do take turns, so that neither wait for all of the others.
+
+    Args:
+        waiting: at least one job, in the order in which they came.
+        was_alone: whether the transaction before was of a job that shares none.
+    """
+    shared = [job for job in waiting if not job.alone]
+    if len(shared) == len(waiting):
+        return shared, []
+    if shared and (was_alone or not waiting[0].alone):
+        return shared, [job for job in waiting if job.alone]
+    first = next(job for job in waiting if job.alone)
+    return [first], [job for job in waiting if job is not first]
+
+
 class SQLiteWriter:
     """Transactions in one file, one after another; shared by all stores of the process that have this file.
 
@@ -78,9 +96,17 @@ class SQLiteWriter:
             last_error=self._last_error,
         )
 
-    def job(self, work: Callable[..., object], *, writes: bool, durable: bool = False, makes: bool = False) -> Job:
+    def job(
+        self,
+        work: Callable[..., object],
+        *,
+        writes: bool,
+        durable: bool = False,
+        makes: bool = False,
+        alone: bool = False,
+    ) -> Job:
         """Return a job, whose time begins now."""
-        return Job(work, patience=PATIENCE, writes=writes, durable=durable, makes=makes)
+        return Job(work, patience=PATIENCE, writes=writes, durable=durable, makes=makes, alone=alone)
 
     def leads(self) -> bool:
         """Whether the calling thread is in a transaction of this file."""
@@ -170,22 +196,34 @@ class SQLiteWriter:
             jobs[:] = self._attempt(jobs)
             while not mine.done:
                 time.sleep(PAUSE)
-                with self._lock:
-                    jobs += self._queue
-                    self._queue = []
-                jobs[:] = self._attempt(jobs)
+                jobs += self._joining(mine)
+                jobs[:] = self._attempt_apart(jobs) if mine.alone else self._attempt(jobs)
         except BaseException as error:  # nobody else would end them
             for job in jobs:
                 job.end(error)
         finally:
-            self._appoint([job for job in jobs if not job.done])
+            self._appoint([job for job in jobs if not job.done], was_alone=mine.alone)
 
-    def _appoint(self, left: list[Job]) -> None:
-        """Have the first of the waiting jobs commit all of them."""
+    def _joining(self, mine: Job) -> list[Job]:
+        """Take those from the queue that go on with the job at which others have the file locked: those that read, at least."""
+        with self._lock:
+            joining = [job for job in self._queue if not (job.alone or (mine.alone and job.writes))]
+            self._queue = [job for job in self._queue if job.alone or (mine.alone and job.writes)]
+        return joining
+
+    def _attempt_apart(self, jobs: list[Job]) -> list[Job]:
+        """Do a job that shares no transaction, and the jobs that read while it waits."""
+        left = self._attempt(jobs[:1])
+        return left + (self._attempt(jobs[1:]) if jobs[1:] else [])
+
+    def _appoint(self, left: list[Job], *, was_alone: bool = False) -> None:
+        """Have the first of the waiting jobs commit all of them, but for jobs that share no transaction: these take turns."""
         with self._lock:
             batch = left + self._queue
             self._queue = []
             self._busy = bool(batch)
+            if batch:
+                batch, self._queue = next_turn(batch, was_alone=was_alone)
             self._leader = self._since = None
         if batch:
             batch[0].batch = batch

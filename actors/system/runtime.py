@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias, cast
 
+from understudy.actors.journal.call_transaction import refuse_runs
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.runs.run_handle import Handle
 from understudy.actors.tools.caller_thread import CallerThreadCalls, needs_caller
@@ -193,6 +194,7 @@ def _refuse_circle(runner: Runner[object], given: object) -> None:
 
 
 def _refuse_forbidden(runner: Runner[object], system: ActorSystem) -> None:
+    refuse_runs()
     check_permits(runner)
     check_hops(runner, runs_of(system).max_hops)
 

@@ -99,7 +99,16 @@ class ToolBatch:
             self._line.clear()
         begun = [call for call in self._calls if call not in waiting]
         done = [call for call in begun if call.reply.done and not isinstance(call.reply.error(), RunCancelled)]
-        return [call.executed() for call in done], [call.order.call.id for call in begun if call not in done]
+        results, under_way = [call.executed() for call in done], list[str]()
+        for call in begun:
+            if call in done:
+                continue
+            came = call.order.settled()
+            if came is None:
+                under_way.append(call.order.call.id)
+            else:
+                results.append(came)
+        return results, under_way
 
     # --- places
 

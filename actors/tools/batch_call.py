@@ -188,6 +188,8 @@ class Call:
     def give_up(self, why: UnderstudyError) -> None:
         """Wait for the call no longer, if it is not done."""
         order = self.order
+        if not order.give_up_effect():  # its result is in the store, and comes in a moment
+            return
         if not self.reply.fail(why):
             return
         if not self.has_begun:

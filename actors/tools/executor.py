@@ -193,6 +193,8 @@ def _attempt_of(order: ToolCallTask) -> Callable[[], Executed]:
     arguments = _checked_arguments(order)
     if isinstance(tool, SubAgent):
         return partial(order.record.delegate, order, tool, str(arguments["input"]))
+    if tool.transactional:
+        return partial(_transact, order, arguments, order.scope)
     return partial(_attempt, order, arguments, order.scope)
 
 
@@ -246,6 +248,21 @@ def _attempt(order: ToolCallTask, arguments: dict[str, object], scope: Scope) ->
     return result_of(call, tool, rendered(value), record), overlay
 
 
+def _transact(order: ToolCallTask, arguments: dict[str, object], scope: Scope) -> Executed:
+    """Make an attempt whose effect in the store is committed with its result, or undone."""
+    transaction = order.transaction
+    assert transaction is not None, "a transactional tool's call has one"
+    transaction.renew()
+    forget = scope.on_cancel_at_once(transaction.give_up)
+    try:
+        executed = _attempt(order, arguments, scope)
+        transaction.commit(executed)
+        return executed
+    finally:
+        forget()
+        transaction.close()
+
+
 def _called(order: ToolCallTask, arguments: dict[str, object], scope: Scope) -> object:
     """Call the tool. A child that it forked and lets come back here ends: the run is not the child's to go on with."""
     forks = _forks
@@ -291,6 +308,7 @@ def _context(order: ToolCallTask, overlay: SessionOverlay, scope: Scope) -> Tool
         scope=scope,
         artifacts=record.artifacts,
         report=Reporter(order.report, scope),
+        transaction=None if order.transaction is None else order.transaction.block,
         user_id=record.options.user_id,
         conversation_id=record.options.conversation_id,
     )

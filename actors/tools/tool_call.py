@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 import traceback
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from understudy.vocabulary.context.account import Account
     from understudy.vocabulary.context.ancestry import Ancestry
     from understudy.vocabulary.context.artifacts import Artifacts
+    from understudy.vocabulary.context.transactions import SqlTransaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,46 @@ class Paused:
 
 Executed: TypeAlias = tuple[ToolResult | Paused, SessionOverlay | None]
 """The result, and what the call changed in the session; None when the call failed, or is not over."""
+
+
+class CallTransaction(Protocol):
+    """The transaction of a call of a tool with `transactional=True`, over all attempts; safe to use from any thread.
+
+    What the call did is committed, or the call is given up: whichever comes first, once.
+    """
+
+    def renew(self) -> None:
+        """Begin an attempt, which has a transaction of its own."""
+        ...
+
+    def block(self) -> AbstractContextManager[SqlTransaction]:
+        """Return what `ToolContext.transaction()` gives; raises `RuntimeError` where there can be none."""
+        ...
+
+    def commit(self, executed: Executed) -> None:
+        """Commit what the attempt did, with its result; nothing if it did nothing.
+
+        Raises:
+            StoreError: it is undone.
+            LeaseLost: another process has the run.
+        """
+        ...
+
+    def close(self) -> None:
+        """Undo what is not committed: the attempt is over. Waits for that."""
+        ...
+
+    def give_up(self) -> bool:
+        """Undo what is not committed, and let no attempt commit any more; does not wait.
+
+        Returns:
+            False if it is committed, or is just being committed: the result of the call stands, or comes at once.
+        """
+        ...
+
+    def settled(self) -> Executed | None:
+        """Give the call up, or wait for its commit; returns what came of it if that is committed."""
+        ...
 
 
 class CallerThread(Protocol):
@@ -108,6 +150,10 @@ class ToolRun(AgentRunView, Protocol):
         """Return what names a call of this run for ever, also in another process."""
         ...
 
+    def transaction_of(self, order: ToolCallTask) -> CallTransaction:
+        """Return the transaction of a call, which has not begun."""
+        ...
+
     def fail_agent(self, cause: BaseException) -> None:
         """Have the agent's actor fail."""
         ...
@@ -132,6 +178,7 @@ class ToolCallTask:
         since: when the first attempt began.
         superseded: whether the call is tried again meanwhile.
         thread: who runs it; 0 before that.
+        transaction: that of the call, if its tool is transactional.
     """
 
     __slots__ = (
@@ -150,6 +197,7 @@ class ToolCallTask:
         "superseded",
         "thread",
         "tool",
+        "transaction",
     )
 
     def __init__(
@@ -171,6 +219,7 @@ class ToolCallTask:
         self.thread = 0
         self.attempts = 0
         self.error: BaseException | None = None
+        self.transaction = record.transaction_of(self) if tool.transactional else None
         self.set_out(deadline)
 
     def set_out(self, deadline: float | None) -> None:
@@ -234,6 +283,14 @@ class ToolCallTask:
     def overdue(self) -> bool:
         """Whether its time is over, and nobody makes it again."""
         return self.gives_up_at is not None
+
+    def give_up_effect(self) -> bool:
+        """Undo the transaction of the call; False if its result is committed with it, or is just being committed."""
+        return self.transaction is None or self.transaction.give_up()
+
+    def settled(self) -> Executed | None:
+        """Return what came of the call if that is committed; nothing more is committed from now on."""
+        return None if self.transaction is None else self.transaction.settled()
 
     def warn(self) -> None:
         """Tell the tool that its time is over, before it is given up."""

@@ -90,6 +90,8 @@ TOOL = {
     "retries": "7 0",
     "idempotent": "True",
     "reconcile": f"None {FUNCTION}",
+    "transactional": "",
+    "transaction_timeout": "1.5",
     "approval": f"True {FUNCTION}",
     "isolation": "",
     "memory_limit": "None",

@@ -26,6 +26,8 @@ from understudy.actors.stores import sqlite_file, sqlite_writer
 from understudy.actors.stores.database import Sql
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
 from understudy.actors.stores.sqlite_file import SQLiteFile
+from understudy.actors.stores.sqlite_job import Job
+from understudy.actors.stores.sqlite_writer import SQLiteWriter, next_turn
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
@@ -458,3 +460,23 @@ def test_the_health_of_a_system_has_the_figures_of_its_file(tmp_path: Path) -> N
         assert store.store == f"sqlite:///{tmp_path}/shop.db"
         assert (store.calls > 0, store.failed, store.last_error) == (True, 0, "")
         assert other.health().store is None
+
+
+def waiting_jobs(writer: SQLiteWriter, kinds: str) -> list[Job]:
+    """Return jobs that wait: `a` shares no transaction, `s` does."""
+    return [writer.job(lambda sql: None, writes=True, alone=kind == "a") for kind in kinds]
+
+
+@pytest.mark.parametrize(
+    ("waiting", "was_alone", "turn"),
+    [("sss", False, [0, 1, 2]), ("asas", False, [0]), ("asas", True, [1, 3]), ("sa", False, [0]), ("aa", True, [0])],
+)
+def test_jobs_that_share_no_transaction_take_turns_with_the_others(
+    waiting: str, was_alone: bool, turn: list[int], tmp_path: Path
+) -> None:
+    jobs = waiting_jobs(SQLiteWriter(tmp_path / "a.db"), waiting)
+
+    now, later = next_turn(jobs, was_alone=was_alone)
+
+    assert now == [jobs[number] for number in turn]
+    assert later == [job for job in jobs if job not in now]

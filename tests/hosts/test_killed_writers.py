@@ -14,7 +14,7 @@ import pytest
 from understudy import ConversationKey, PausedRun
 from understudy.actors.stores.conversation_rows import CONVERSATIONS
 from understudy.actors.stores.conversation_table import ConversationTable
-from understudy.actors.stores.database import Database, Part, Rows, Sql, SqlValue, prepare
+from understudy.actors.stores.database import Database, OpenSql, Part, Rows, Sql, SqlValue, prepare
 from understudy.actors.stores.open_store import open_store
 from understudy.actors.stores.owners import OWNERS
 from understudy.actors.stores.pauses import PAUSES, PauseTable
@@ -70,6 +70,9 @@ class Killing:
         returned = self._database.write(watched, durable=durable)
         self.pass_moment()
         return returned
+
+    def write_alone(self, work: Callable[[OpenSql], T]) -> T:
+        return self._database.write_alone(work)
 
     def read(self, work: Callable[[Sql], T]) -> T:
         return self._database.read(work)

@@ -75,6 +75,8 @@ NOT_IN_SPECS = {
     "PersistentMemory.store": "the store is the system's: its URL may have a password",
     "Tool.name": "a tool goes by its name; register Tool.replace(name=…) for another one",
     "Tool.reconcile": "a function that belongs to the tool; register Tool.replace(reconcile=…) for another one",
+    "Tool.transactional": "the function asks for its transaction; register Tool.replace(transactional=…) for another one",
+    "Tool.transaction_timeout": "as long as its statements take; register Tool.replace(…) for another one",
     "Child.name": "a runner goes by its id",
     "Child.mailbox": "a runner takes runs, which no mailbox bounds",
     "Child.turn_timeout": "a runner takes runs, which have timeouts of their own",

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from understudy.actors.stores.database import Database, Sql
+from understudy.actors.stores.database import Database, OpenSql, Sql
 from understudy.actors.stores.figures import HasFigures, StoreFigures
 from understudy.actors.stores.process_locks import HasLocks, Locks
 
@@ -47,12 +47,18 @@ class DeadlyDatabase:
         return self._inner.figures()
 
     def write(self, work: Callable[[Sql], T], *, durable: bool = False) -> T:
+        return self._counted(lambda: self._inner.write(work, durable=durable))
+
+    def write_alone(self, work: Callable[[OpenSql], T]) -> T:
+        return self._counted(lambda: self._inner.write_alone(work))
+
+    def _counted(self, write: Callable[[], T]) -> T:
         with self._lock:
             self.writes += 1
             is_deadly = self.writes == self.deadly
         if is_deadly and self.before:
             os.kill(os.getpid(), signal.SIGKILL)
-        done = self._inner.write(work, durable=durable)
+        done = write()
         if is_deadly:
             os.kill(os.getpid(), signal.SIGKILL)
         return done

@@ -20,10 +20,12 @@ from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from understudy.actors.stores.database import Rows, Sql, SqlValue, UnfitId
+from understudy.actors.stores.database import OpenSql, Rows, Sql, SqlValue, UnfitId
 from understudy.actors.stores.figures import StoreFigures
+from understudy.actors.stores.transactions.given_statements import for_psycopg
 from understudy.actors.threads.forked import Stage, at_fork
 from understudy.errors import StoreError
+from understudy.vocabulary.context.transactions import SqlParameters, SqlRows
 
 from .connections import LIFE_TEXT, PATIENCE, Connections
 from .counts import Counts
@@ -91,6 +93,10 @@ class PostgresDatabase:
         """Return what `work` returns, once that is committed: always on the server's disk, as far as the server is set so."""
         return self._repeat(work, reads_only=False)
 
+    def write_alone(self, work: Callable[[OpenSql], T]) -> T:
+        """Return what `work` returns, once that is committed: no transaction is shared here."""
+        return self._repeat(work, reads_only=False)
+
     def read(self, work: Callable[[Sql], T]) -> T:
         """Return what `work` returns, which only reads."""
         return self._repeat(work, reads_only=True)
@@ -98,7 +104,7 @@ class PostgresDatabase:
     def drop_remains(self) -> None:
         """Do nothing: the server's own vacuum removes old rows, and its administrator decides about logs and backups."""
 
-    def _repeat(self, work: Callable[[Sql], T], *, reads_only: bool) -> T:
+    def _repeat(self, work: Callable[[OpenSql], T], *, reads_only: bool) -> T:
         _check_psycopg()
         if self._pid != os.getpid():  # a fork in C, which called nobody
             self.leave_to_parent()
@@ -112,7 +118,7 @@ class PostgresDatabase:
             lane.leave()
             counts.ends(told)
 
-    def _attempt_until(self, until: float, work: Callable[[Sql], T], lane: _Lane, *, reads_only: bool) -> T:
+    def _attempt_until(self, until: float, work: Callable[[OpenSql], T], lane: _Lane, *, reads_only: bool) -> T:
         import psycopg
 
         pause = PAUSE
@@ -132,7 +138,7 @@ class PostgresDatabase:
     def _told(self, error: Exception) -> StoreError:
         return StoreError(f"store {self!r}: {why(error, PATIENCE)}", store=repr(self))
 
-    def _transact(self, work: Callable[[Sql], T], until: float, *, reads_only: bool, in_lane: bool) -> T:
+    def _transact(self, work: Callable[[OpenSql], T], until: float, *, reads_only: bool, in_lane: bool) -> T:
         connection = self._borrowed(until)
         begun, is_committed, done = None, False, list[T]()
         try:
@@ -222,13 +228,35 @@ class _Lane:
 class _Transaction:
     """One open transaction, for statements in the words of `Sql`."""
 
-    __slots__ = ("_connection",)
+    __slots__ = ("_connection", "_is_limited")
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection
+        self._is_limited = False
+        """Whether statements have less time than the connection gives them."""
 
     def execute(self, statement: str, values: Mapping[str, SqlValue] = {}, /) -> Rows:
+        if self._is_limited:
+            self._is_limited = False
+            self._connection.execute("SET LOCAL statement_timeout = DEFAULT", prepare=False)
         return cast(Rows, self._connection.execute(_read(statement), values))
+
+    def execute_given(self, statement: str, parameters: SqlParameters, left: Callable[[], float], /) -> SqlRows:
+        """Run a statement of a tool's, and return all of its rows. Raises psycopg's errors, without their connection."""
+        import psycopg
+
+        text: Any = for_psycopg(statement, named=isinstance(parameters, Mapping))
+        try:
+            if not self._is_limited:
+                limit: Any = f"SET LOCAL statement_timeout = {max(1, round(1000 * left()))}"
+                self._connection.execute(limit, prepare=False)
+                self._is_limited = True
+            cursor = self._connection.execute(text, cast(Any, parameters))
+            columns = [column.name for column in cursor.description or ()]
+            return SqlRows(columns, cursor.fetchall() if columns else (), cursor.rowcount)
+        except psycopg.Error as error:
+            failure = error
+        raise _bare(failure) or failure
 
 
 def _is_lost(connection: psycopg.Connection[Any]) -> bool:

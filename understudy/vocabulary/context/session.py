@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import AbstractContextManager
 from math import isfinite
 from typing import TYPE_CHECKING, Generic
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from .artifacts import Artifact
     from .scope import Scope
+    from .transactions import SqlTransaction
 
     Deps = TypeVar("Deps", default=object)
 else:
@@ -162,6 +164,7 @@ class ToolContext(Generic[Deps]):
 
     __slots__ = (
         "_report",
+        "_transaction",
         "agent_id",
         "arguments",
         "artifacts",
@@ -192,8 +195,10 @@ class ToolContext(Generic[Deps]):
         artifacts: Mapping[str, Artifact] | None = None,
         call_key: str = "",
         report: Callable[[str, float | None, float | None], object] | None = None,
+        transaction: Callable[[], AbstractContextManager[SqlTransaction]] | None = None,
     ) -> None:
         self._report = report
+        self._transaction = transaction
         self.deps = deps
         self.artifacts: Mapping[str, Artifact] = {} if artifacts is None else artifacts
         self.conversation_id = conversation_id
@@ -233,3 +238,20 @@ class ToolContext(Generic[Deps]):
                 raise ValueError(f"progress: {name} must be finite, got {number!r}")
         if self._report is not None:
             self._report(text, done, total)
+
+    def transaction(self) -> AbstractContextManager[SqlTransaction]:
+        """Return a block with a transaction in the store's database, for a tool with `transactional=True`; once a call.
+
+        The end of the block commits nothing. When the tool has returned, the runtime commits the transaction together with the
+        result of the call. An exception that leaves the block undoes it; so do an error of the tool, the end of its time and the
+        end of its run. The transaction begins with the first statement and may be open for `transaction_timeout` seconds.
+
+        Raises:
+            RuntimeError: the tool is not transactional, has had its transaction, or its run has no journal.
+        """
+        if self._transaction is None:
+            raise RuntimeError(
+                f"tool {self.tool_name!r} has no transaction here; expected a call by a run, of a tool made with "
+                "@us.tool(transactional=True)"
+            )
+        return self._transaction()

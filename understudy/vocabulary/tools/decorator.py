@@ -10,6 +10,7 @@ from .definition import DEFAULT_TOOL_TIMEOUT, ApprovalRule, Tool
 from .isolation import Isolation
 from .options import DEFAULT_MAX_RESULT, OnToolError
 from .reconciling import Reconcile
+from .transactional import TRANSACTION_TIMEOUT
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -26,6 +27,8 @@ def tool(
     retries: int = 0,
     idempotent: bool = False,
     reconcile: Reconcile | None = None,
+    transactional: bool = False,
+    transaction_timeout: float = TRANSACTION_TIMEOUT,
     approval: ApprovalRule = False,
     isolation: Isolation = "thread",
     memory_limit: int | None = None,
@@ -43,6 +46,8 @@ def tool(
     retries: int = 0,
     idempotent: bool = False,
     reconcile: Reconcile | None = None,
+    transactional: bool = False,
+    transaction_timeout: float = TRANSACTION_TIMEOUT,
     approval: ApprovalRule = False,
     isolation: Isolation = "thread",
     memory_limit: int | None = None,
@@ -65,6 +70,9 @@ def tool(
         reconcile: a function of `ToolContext.call_key` and the arguments, or of the context and these two: it says what became of a
             call whose process died, by `us.Happened(result)`, `us.DidNotHappen()` or `us.CannotTell()`. Without one, and for what
             it cannot tell, the run pauses and a person decides.
+        transactional: whether `ToolContext.transaction()` gives the tool a transaction in the store's database, which is committed
+            together with the result. A call whose process died before that did not happen, and is made again.
+        transaction_timeout: seconds for which that transaction may be open, from its first statement to the tool's return; at most 4.
         approval: True, or a function of the call and its run: a person must agree first.
         isolation: where calls run. `"thread"`: on threads of the runtime. `"process"`: in a worker process, which may crash
             and is killed when the call times out or its run ends; the function must be at the top level of a module that
@@ -90,6 +98,8 @@ def tool(
         retries=retries,
         idempotent=idempotent,
         reconcile=reconcile,
+        transactional=transactional,
+        transaction_timeout=transaction_timeout,
         approval=approval,
         isolation=isolation,
         memory_limit=memory_limit,

@@ -33,6 +33,7 @@ from .origin import Origin
 from .parameters import without_partial
 from .reconciling import Reconcile, checked_reconcile
 from .signature import signature_of
+from .transactional import TRANSACTION_TIMEOUT, check_transactional, checked_transaction_timeout
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -58,6 +59,8 @@ class ToolChanges(TypedDict, total=False):
     retries: int
     idempotent: bool
     reconcile: Reconcile | None
+    transactional: bool
+    transaction_timeout: float
     approval: ApprovalRule
     isolation: Isolation
     memory_limit: int | None
@@ -75,6 +78,8 @@ class Tool(Generic[P, R_co]):
         retries: how often a call that raised is tried again.
         idempotent: whether a call that timed out, or whose process died, may be made again.
         reconcile: says what became of a call whose process died; None if nobody can.
+        transactional: whether a call has a transaction in the store's database, which is committed with its result.
+        transaction_timeout: seconds for which that transaction may be open.
         approval: whether a person must agree first, or a function of the call and its run that says so.
         isolation: where calls run: `"thread"`, `"process"` or `"caller"`.
         memory_limit: bytes of address space that the process of a call may take; None for no limit.
@@ -94,6 +99,8 @@ class Tool(Generic[P, R_co]):
         retries: int = 0,
         idempotent: bool = False,
         reconcile: Reconcile | None = None,
+        transactional: bool = False,
+        transaction_timeout: float = TRANSACTION_TIMEOUT,
         approval: ApprovalRule = False,
         isolation: Isolation = "thread",
         memory_limit: int | None = None,
@@ -134,6 +141,11 @@ class Tool(Generic[P, R_co]):
         self.__qualname__: str = getattr(inner, "__qualname__", self.name)
         functools.update_wrapper(self, inner, updated=())
         self.__wrapped__ = function
+        self.transactional = checked_flag(f"{where}: transactional", transactional)
+        self.transaction_timeout = checked_transaction_timeout(f"{where}: transaction_timeout", transaction_timeout)
+        if self.transactional:
+            others = {"idempotent": self.idempotent, "reconcile": self.reconcile is not None}
+            check_transactional(where, inner, self.signature, isolation, others)
         self._place: Place | None = None
         if isolation == "process":
             self._check_can_travel()
@@ -261,6 +273,8 @@ class Tool(Generic[P, R_co]):
             "retries": self.retries,
             "idempotent": self.idempotent,
             "reconcile": self.reconcile,
+            "transactional": self.transactional,
+            "transaction_timeout": self.transaction_timeout,
             "approval": self.approval,
             "isolation": self.isolation,
             "memory_limit": self.memory_limit,

@@ -1,0 +1,381 @@
+"""The transaction of a tool call in the store's database, which is committed together with the result of the call.
+
+Two sides may want the end of a call at once: the tool that returns, and who gives the call up because its time or its run is
+over. One lock decides which of them is first. If the commit is, the other side waits for it and takes the result.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from functools import partial
+from math import inf
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+
+from understudy.actors.stores.transactions.given_statements import check_parameters, check_statement
+from understudy.actors.stores.transactions.served_transaction import ServedTransaction, Undone
+from understudy.actors.threads.forked import Stage, at_fork
+from understudy.errors import RunCancelled, StoreError
+from understudy.vocabulary.context.scope import Scope, current_scope
+from understudy.vocabulary.context.transactions import SqlParameters, SqlRows
+from understudy.vocabulary.messages import ToolResult
+
+from .run_rows import JournaledRun, artifact_rows, change_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from understudy.actors.stores.database import OpenSql
+    from understudy.actors.stores.turn_hold import TurnHold
+    from understudy.actors.tools.tool_call import Executed, ToolCallTask
+    from understudy.orchestration.agent.run import AgentRun
+    from understudy.orchestration.journal.rows import Written
+    from understudy.vocabulary.context.ancestry import Link
+    from understudy.vocabulary.runs.handles import RunPhase
+
+    from .run_journal import JournalPart
+
+T = TypeVar("T")
+
+
+class TransactionalRun(JournaledRun, Protocol):
+    """An agent's run, as far as the transactions of its calls need it."""
+
+    lock: threading.Lock
+    phase: RunPhase
+    machine: AgentRun | None
+    journal: JournalPart | None
+    last_turn: float
+    turn_hold: TurnHold | None
+
+    @property
+    def link(self) -> Link: ...
+
+
+_GIVEN_UP = "the call was given up"
+
+
+class StoredCallTransaction:
+    """The transaction of a call, over all of its attempts. Safe to use from any thread.
+
+    Args:
+        record: of the run.
+        order: the call.
+    """
+
+    def __init__(self, record: TransactionalRun, order: ToolCallTask) -> None:
+        self._record = record
+        self._order = order
+        self._lock = threading.Lock()
+        """Guards the four below."""
+        self._is_given_up = False
+        self._commit: threading.Event | None = None
+        """Set at the end of the commit that is under way."""
+        self._committed: Executed | None = None
+        self._served: ServedTransaction | None = None
+        """That of the attempt, from its first statement on."""
+        self._beginning = threading.Lock()
+        """Held while an attempt begins its transaction."""
+        self.block_of_attempt: TransactionBlock | None = None
+
+    # --- for the thread that makes the call
+
+    def renew(self) -> None:
+        """Begin an attempt, which has a transaction of its own."""
+        with self._lock:
+            self._check_kept()
+            self._served = None
+        self.block_of_attempt = None
+
+    def block(self) -> TransactionBlock:
+        """Return what `ToolContext.transaction()` gives.
+
+        Raises:
+            RuntimeError: this is the second one of the attempt, or the run has no journal.
+        """
+        name = self._order.tool.name
+        if self.block_of_attempt is not None:
+            raise RuntimeError(f"tool {name!r}: a call has one transaction, and this one has had it")
+        if self._record.journal is None:
+            raise RuntimeError(
+                f"tool {name!r}: ctx.transaction() needs a run with a journal, and {why_no_journal(self._record)}"
+            )
+        self.block_of_attempt = TransactionBlock(self)
+        return self.block_of_attempt
+
+    def commit(self, executed: Executed) -> None:
+        """Commit what the attempt did, with its result; nothing if it did nothing.
+
+        Raises:
+            StoreError: it is undone, or the database failed.
+            LeaseLost: another process has the run.
+            TypeError: JSON cannot carry a value of the session.
+        """
+        block, part = self.block_of_attempt, self._record.journal
+        if block is None or block.is_undone or part is None:
+            return
+        block.check()
+        with self._lock:
+            self._check_kept()
+            served = self._served
+            if served is None:
+                return
+            over = self._commit = threading.Event()
+        is_committed = False
+        try:
+            self._commit_rows(served, part, executed)
+            is_committed = True
+        finally:
+            with self._lock:
+                self._commit = None
+                self._committed = executed if is_committed else None
+            over.set()
+
+    def _commit_rows(self, served: ServedTransaction, part: JournalPart, executed: Executed) -> None:
+        rows = _RowsOfResult(self._record, part, executed, change_of(self._record, executed[1]))
+        try:
+            served.commit(rows.write, rows.note_written)
+        except Undone as undone:
+            raise self.error(str(undone)) from None
+        except StoreError as error:  # maybe it is committed: the run is left, and the process that goes on reads it
+            raise part.journal.fail(error) from error
+
+    def close(self) -> None:
+        """Undo what is not committed: the attempt is over. Waits for that."""
+        _open.pop(self._order.scope, None)
+        self.undo("the tool has not returned a result")
+
+    # --- for the block
+
+    def enter(self) -> None:
+        """Have the code of the tool stand inside of the transaction, from now on until the call is over."""
+        _open[self._order.scope] = self
+
+    def undo(self, why: str) -> None:
+        """Undo the transaction, and wait for that."""
+        served = self._served
+        if served is not None and self._committed is None:
+            served.undo(why)
+            served.wait()
+
+    def leave(self) -> None:
+        """Have the code of the tool stand outside again: the transaction is undone."""
+        _open.pop(self._order.scope, None)
+
+    def begun(self) -> ServedTransaction:
+        """Return the transaction of the attempt, which begins now if it has not.
+
+        Raises:
+            StoreError: the database cannot be had, or the transaction is undone.
+        """
+        with self._beginning:
+            served = self._served
+            if served is None:
+                served = self._begin()
+            return served
+
+    def _begin(self) -> ServedTransaction:
+        part = self._record.journal
+        assert part is not None, "a block is for runs with a journal"
+        with self._lock:
+            self._check_kept()
+            served = self._served = part.transaction(self._order.tool.transaction_timeout)
+        try:
+            served.begin()
+        except Undone as undone:
+            raise self.error(str(undone)) from None
+        return served
+
+    def why_undone(self) -> str:
+        """Return why the transaction of the attempt is undone; empty if it is not."""
+        return "" if self._served is None else self._served.why
+
+    def error(self, why: str) -> StoreError:
+        """Make the error of a transaction that is undone."""
+        return StoreError(f"tool {self._order.tool.name!r}: its transaction was undone: {why}")
+
+    def _check_kept(self) -> None:
+        if self._is_given_up:
+            raise RunCancelled(_GIVEN_UP)
+
+    # --- for anyone
+
+    def give_up(self) -> bool:
+        """Undo what is not committed, and let no attempt commit any more; does not wait.
+
+        Returns:
+            False if it is committed, or is just being committed: the result of the call stands, or comes at once.
+        """
+        with self._lock:
+            if self._commit is not None or self._committed is not None:
+                return False
+            self._is_given_up = True
+            served = self._served
+        if served is not None:
+            served.undo(_GIVEN_UP)
+        return True
+
+    def settled(self) -> Executed | None:
+        """Give the call up, or wait for its commit; returns what came of it if that is committed."""
+        while not self.give_up():
+            with self._lock:
+                commit, committed = self._commit, self._committed
+            if committed is not None:
+                return committed
+            if commit is not None:
+                commit.wait()
+        return None
+
+    def forked(self) -> None:
+        """Undo the transaction: the process is about to be forked by the code inside of it."""
+        if self.block_of_attempt is not None:
+            self.block_of_attempt.spoil("the process was forked inside of it")
+
+    def refuse_run(self) -> None:
+        """Raise `RuntimeError`: a run is about to begin inside of the transaction."""
+        raise RuntimeError(
+            f"tool {self._order.tool.name!r}: a run cannot begin inside of ctx.transaction(), nor before the tool has returned: it "
+            "would wait for the database that the transaction has; run it before the block"
+        )
+
+
+class TransactionBlock:
+    """What `with ctx.transaction() as sql` gives: statements inside of the transaction of the call."""
+
+    def __init__(self, owner: StoredCallTransaction) -> None:
+        self._owner = owner
+        self._state = "new"
+        self._why = ""
+        self.is_undone = False
+        """Whether an exception left the block: the tool knows that nothing is kept."""
+
+    def __enter__(self) -> Self:
+        if self._state != "new":
+            raise RuntimeError("a call has one transaction, and this block was entered before")
+        self._state = "open"
+        self._owner.enter()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._state = "over"
+        if error is None:
+            self.check()
+        else:
+            self.is_undone = True
+            self._owner.undo("an exception left its block")
+            self._owner.leave()
+
+    def execute(self, statement: str, parameters: SqlParameters = (), /) -> SqlRows:
+        """Run one statement; see `SqlTransaction`."""
+        given, values = check_statement(statement), check_parameters(parameters)
+        return self._do(lambda sql, left: sql.execute_given(given, values, left))
+
+    def executemany(self, statement: str, many: Sequence[SqlParameters], /) -> int:
+        """Run one statement with each of several parameters; see `SqlTransaction`."""
+        given, each = check_statement(statement), [check_parameters(one) for one in many]
+        return self._do(
+            lambda sql, left: sum([max(0, sql.execute_given(given, values, left).rowcount) for values in each])
+        )
+
+    def _do(self, work: Callable[[OpenSql, Callable[[], float]], T]) -> T:
+        if self._state != "open":
+            raise RuntimeError("a statement stands outside of the block of ctx.transaction(); expected it inside")
+        self.check()
+        served = self._owner.begun()
+        try:
+            return served.do(work)
+        except Undone as undone:
+            raise self._owner.error(str(undone)) from None
+
+    def spoil(self, why: str) -> None:
+        """Undo the transaction, and let nothing be done in it any more."""
+        self._why = self._why or why
+        self._owner.undo(why)
+
+    def check(self) -> None:
+        """Raise `StoreError` if the transaction is undone."""
+        why = self._why or self._owner.why_undone()
+        if why:
+            raise self._owner.error(why)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("commit", "rollback", "close", "cursor", "begin"):
+            raise AttributeError(
+                f"the transaction of a tool has no {name}(): the runtime commits it when the tool has returned, and undoes it if an "
+                "exception leaves the block; statements go by execute and executemany"
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+class _RowsOfResult:
+    """The rows of a call that is done, written in the transaction of the call; nothing else of its run is written meanwhile."""
+
+    def __init__(self, record: TransactionalRun, part: JournalPart, executed: Executed, change: str) -> None:
+        self._record = record
+        self._part = part
+        self._result = executed[0]
+        self._change = change
+        self._note: Callable[[], object] | None = None
+
+    def write(self, sql: OpenSql) -> None:
+        """Write them, unless the run is over or the call has another result already."""
+        from understudy.orchestration.journal.agent_rows import rows_of_result  # loads pydantic
+
+        record, part, result = self._record, self._part, self._result
+        assert isinstance(result, ToolResult), "only calls of sub-agents pause"
+        with record.lock:
+            machine, texts = record.machine, part.texts
+            round_ = None if machine is None else machine.state.round
+            is_pending = round_ is not None and any(call.id == result.call_id for call in round_.pending())
+            if machine is None or record.phase != "running" or not is_pending:
+                raise Undone(_GIVEN_UP)
+            rows, written = rows_of_result(machine.state, part.written, result, self._change)
+            rows += artifact_rows(record, part)
+            texts, part.texts = part.texts, texts
+        self._note = partial(self._take, written, texts)
+        part.commit_result_in(sql, rows)
+
+    def _take(self, written: Written, texts: dict[str, str]) -> None:
+        self._part.written, self._part.texts = written, texts
+
+    def note_written(self) -> None:
+        """Note that they are committed."""
+        assert self._note is not None, "they were written before"
+        self._note()
+
+
+def why_no_journal(record: TransactionalRun) -> str:
+    """Say why a run has none, and what to do."""
+    if record.link.begun_in:
+        return "this run was begun by code of another one: make its runner a sub-agent"
+    if record.turn_hold is not None or record.last_turn != inf:
+        return "this one goes turn by turn: use run or submit"
+    return (
+        "this one has none: give the system a durable store, as in us.ActorSystem('shop', store='sqlite:///shop.db'), without "
+        "journal=False, and use run or submit; in a test, a file in a temporary folder will do"
+    )
+
+
+_open: dict[Scope, StoredCallTransaction] = {}
+"""Scope of a call -> its transaction, from the beginning of the block until the call is over."""
+
+
+def refuse_runs() -> None:
+    """Raise `RuntimeError` if the present code stands inside of the transaction of a tool."""
+    scope = current_scope() if _open else None
+    found = None if scope is None else _open.get(scope)
+    if found is not None:
+        found.refuse_run()
+
+
+def _before_fork() -> None:
+    scope = current_scope() if _open else None
+    found = None if scope is None else _open.get(scope)
+    if found is not None:
+        found.forked()
+
+
+at_fork(Stage.SYSTEMS, _open.clear, before=_before_fork)

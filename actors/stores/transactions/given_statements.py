@@ -1,0 +1,93 @@
+"""Statements that a tool writes itself: what they may do inside of a transaction of the runtime's, and their parameters.
+
+Values stand at `?` or `:name`, in every database alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from understudy.vocabulary.context.transactions import SqlParameters
+
+_TOKEN = re.compile(
+    r"""
+    (?P<skipped> --[^\n]* | /\*.*?\*/ | \s+ )
+    | (?P<quoted> \b[eE]'(?:[^'\\]|\\.|'')*' | '(?:[^']|'')*' | "(?:[^"]|"")*" | \$(?P<tag>[A-Za-z_]\w*)?\$.*?\$(?P=tag)?\$ )
+    | (?P<cast> :: )
+    | (?P<name> :[A-Za-z_]\w* )
+    | (?P<mark> \? )
+    | (?P<word> [A-Za-z_]\w* )
+    | (?P<other> . )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+_ENDS = {"begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release", "prepare"}
+_CONNECTION = {"attach", "detach", "pragma", "vacuum", "set", "reset", "discard", "listen", "unlisten", "checkpoint"}
+
+
+def check_statement(statement: object) -> str:
+    """Return a statement of a tool's.
+
+    Raises:
+        TypeError: it is no text.
+        ValueError: it would begin or end a transaction, change the connection for who uses it later, or is more than one.
+    """
+    if not isinstance(statement, str):
+        raise TypeError(f"execute: the statement must be a string, got {type(statement).__name__}")
+    first, ended = "", False
+    for kind, text in _tokens(statement):
+        if kind == "skipped" or (text == "(" and not first):
+            continue
+        if ended and text != ";":
+            raise ValueError("execute: this is more than one statement; expected one, without a ';' inside")
+        ended = ended or text == ";"
+        first = first or text.lower()
+    if first in _ENDS:
+        raise ValueError(
+            f"execute: {first.upper()} is refused: the runtime commits the transaction when the tool has returned, and undoes "
+            "it if an exception leaves the block"
+        )
+    if first in _CONNECTION:
+        raise ValueError(f"execute: {first.upper()} is refused: it concerns the connection, which others use later")
+    return statement
+
+
+def check_parameters(parameters: object) -> SqlParameters:
+    """Return the parameters of a statement.
+
+    Raises:
+        TypeError: they are neither a sequence nor a mapping; a text, of which each character would be a value.
+    """
+    if isinstance(parameters, Mapping):
+        return parameters  # pyright: ignore[reportUnknownVariableType] (the database checks what is in it)
+    if isinstance(parameters, (tuple, list)):
+        return parameters  # pyright: ignore[reportUnknownVariableType] (the same)
+    raise TypeError(
+        f"execute: the parameters must be a tuple or list for ?, or a dict for :name; got {type(parameters).__name__}"
+    )
+
+
+def for_psycopg(statement: str, *, named: bool) -> str:
+    """Return a statement with its parameters as psycopg reads them.
+
+    Args:
+        statement: of a tool.
+        named: whether `:name` stands for values; else `?` does. The other one is left as it is.
+    """
+    found: list[str] = []
+    for kind, text in _tokens(statement):
+        if kind == "mark" and not named:
+            found.append("%s")
+        elif kind == "name" and named:
+            found.append(f"%({text[1:]})s")
+        else:
+            found.append(text.replace("%", "%%"))
+    return "".join(found)
+
+
+def _tokens(statement: str) -> Iterator[tuple[str, str]]:
+    for token in _TOKEN.finditer(statement):
+        kind = token.lastgroup
+        yield "quoted" if kind in (None, "tag") else kind, token[0]
