@@ -141,10 +141,15 @@ class StoredCallTransaction:
         except StoreError as error:  # maybe it is committed: the run is left, and the process that goes on reads it
             raise part.journal.fail(error) from error
 
-    def close(self) -> None:
-        """Undo what is not committed: the attempt is over. Waits for that."""
+    def close(self) -> bool:
+        """Undo what is not committed: the attempt is over. Waits for that.
+
+        Returns:
+            Whether the database undid it because others were in the way, so that the attempt may be made again.
+        """
         _open.pop(self._order.scope, None)
         self.undo("the tool has not returned a result")
+        return self._served is not None and self._served.is_refused
 
     # --- for the block
 

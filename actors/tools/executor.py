@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextvars import Context
 from functools import partial
@@ -47,6 +49,8 @@ from .results import TooLarge, rendered, result_of
 from .tool_call import Executed, ToolCallTask, ToolRun
 
 _forks = 0  # Of this process and those it comes from: asking the kernel for our id would cost each call a system call.
+OTHERS = 5.0  # Seconds for which a transaction is tried again that others were in the way of.
+OTHERS_PAUSE, LONGEST_OTHERS_PAUSE = 0.005, 0.1  # Seconds before it is tried again; doubled each time.
 RETRY_PAUSE = 0.1  # Seconds before a tool that raised is tried again; doubled each time.
 
 
@@ -249,15 +253,25 @@ def _attempt(order: ToolCallTask, arguments: dict[str, object], scope: Scope) ->
 
 
 def _transact(order: ToolCallTask, arguments: dict[str, object], scope: Scope) -> Executed:
-    """Make an attempt whose effect in the store is committed with its result, or undone."""
-    transaction = order.transaction
+    """Make an attempt whose effect in the store is committed with its result, or undone.
+
+    An attempt that the database refused because others were in its way did not happen. It is made again.
+    """
+    transaction, until, pause = order.transaction, time.monotonic() + OTHERS, OTHERS_PAUSE
     assert transaction is not None, "a transactional tool's call has one"
-    transaction.renew()
     forget = scope.on_cancel_at_once(transaction.give_up)
     try:
-        executed = _attempt(order, arguments, scope)
-        transaction.commit(executed)
-        return executed
+        while True:
+            transaction.renew()
+            try:
+                executed = _attempt(order, arguments, scope)
+                transaction.commit(executed)
+                return executed
+            except Exception:
+                if not transaction.close() or time.monotonic() + pause >= until:
+                    raise
+            scope.sleep(pause * random.uniform(0.5, 1.5))
+            pause = min(2 * pause, LONGEST_OTHERS_PAUSE)
     finally:
         forget()
         transaction.close()

@@ -73,8 +73,12 @@ class CallTransaction(Protocol):
         """
         ...
 
-    def close(self) -> None:
-        """Undo what is not committed: the attempt is over. Waits for that."""
+    def close(self) -> bool:
+        """Undo what is not committed: the attempt is over. Waits for that.
+
+        Returns:
+            Whether the database undid it because others were in the way, so that the attempt may be made again.
+        """
         ...
 
     def give_up(self) -> bool:

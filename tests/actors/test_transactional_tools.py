@@ -565,3 +565,19 @@ def test_a_plain_tool_has_no_transaction(shelf: Shelf) -> None:
         (answer,) = contents_of(finished(caller(tool(takes_one).replace(transactional=False)).run("go", system=system)))
 
     assert "made with @us.tool(transactional=True)" in answer
+
+
+def test_many_runs_that_change_one_row_all_succeed(shelf: Shelf) -> None:
+    def act(ctx: us.ToolContext) -> str:
+        with ctx.transaction() as sql:
+            (before,) = sql.execute("SELECT units FROM shelf WHERE sku = 'bell'").fetchall()
+            sql.execute("UPDATE shelf SET units = ? WHERE sku = 'bell'", (before[0] + 1,))
+        return "put back"
+
+    with shelf.system() as system:
+        agent = caller(tool(act))
+        handles = [agent.submit("go", system=system) for _ in range(8)]
+        answers = [finished(handle.result(timeout=WAIT)).text for handle in handles]
+
+    assert answers == ["put back"] * 8
+    assert shelf.units == 15

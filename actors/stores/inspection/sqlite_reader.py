@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
-from understudy.actors.stores.database import Rows, Sql, SqlValue
+from understudy.actors.stores.database import OpenSql, Rows, Sql, SqlValue
 from understudy.actors.stores.process_locks import ProcessLocks
 from understudy.actors.stores.sqlite_database import WORDS, locks_beside
 from understudy.actors.stores.sqlite_failures import why
@@ -45,6 +45,13 @@ class SQLiteReader:
 
     def write(self, work: Callable[[Sql], T], *, durable: bool = False) -> NoReturn:
         """Refuse to write."""
+        self._refuse()
+
+    def write_alone(self, work: Callable[[OpenSql], T]) -> NoReturn:
+        """Refuse to write."""
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
         raise StoreError(f"store {self!r} was opened to be looked at; expected nothing to be written", store=repr(self))
 
     def read(self, work: Callable[[Sql], T]) -> T:

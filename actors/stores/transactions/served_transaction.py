@@ -23,8 +23,21 @@ T = TypeVar("T")
 PATIENCE = 5.0  # Seconds for which the guard is waited for.
 
 
+REFUSALS = {"40001", "40P01", "55P03"}
+"""What PostgreSQL says of a transaction that was in the way of others: it cannot be put in a row, a deadlock, a lock."""
+
+
 class Undone(Exception):
-    """The transaction was undone; the text says why."""
+    """The transaction was undone; the text says why.
+
+    Args:
+        why: in words.
+        by_others: whether others were in the way, so that it may be tried again.
+    """
+
+    def __init__(self, why: str, *, by_others: bool = False) -> None:
+        super().__init__(why)
+        self.by_others = by_others
 
 
 class _Request:
@@ -128,6 +141,11 @@ class ServedTransaction:
         """Why it was undone; empty if it was not."""
         return self._why if self._failure is None else str(self._failure)
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether it was undone because others were in the way, so that it may be tried again."""
+        return isinstance(self._failure, Undone) and self._failure.by_others
+
     def _put(self, request: _Request) -> object:
         if self._pid != os.getpid():
             raise Undone("the process was forked inside of it")
@@ -178,7 +196,7 @@ class ServedTransaction:
     def _answer_all(self, sql: OpenSql) -> None:
         """Do what is asked for, until the transaction is to be committed."""
         if self._began:
-            raise Undone("the database could not put it in a row with those of others; it may be tried again")
+            raise Undone("the database could not put it in a row with those of others", by_others=True)
         self._began = True
         self._until = time.monotonic() + self._limit
         self._ready.set(None)
@@ -212,7 +230,8 @@ class ServedTransaction:
             late = self._left() <= 0.0
             with self._lock:
                 why = self._why or (f"it was open for more than {self._limit:g} s" if late else "")
-            undone = Undone(why or f"a statement failed: {type(error).__name__}")
+            by_others = not why and getattr(error, "sqlstate", None) in REFUSALS
+            undone = Undone(why or f"a statement failed: {type(error).__name__}", by_others=by_others)
             request.reply.fail(undone if why else error)
             raise undone from None
         self._leave(request)
