@@ -20,6 +20,7 @@ from .wait_programs import RUNNING, Await, Begin, Program, State, in_words, key_
 
 PATIENCE = 5.0  # Seconds within which every run of a program must be over.
 ENDINGS = (us.UnderstudyError, BaseExceptionGroup, CancelledError)
+CANCELLED = (CancelledError, us.RunCancelled)
 
 
 @dataclass(slots=True)
@@ -80,8 +81,9 @@ class Log:
                 self.path = path
 
     def note(self, error: BaseException) -> None:
-        """Note what a call had in place of an answer; one that is cancelled is a loser of `first`."""
-        if not isinstance(error, (CancelledError, us.RunCancelled)):
+        """Note what a call had in place of an answer; a run that is cancelled is a loser of `first`."""
+        others = error.split(CANCELLED)[1] if isinstance(error, BaseExceptionGroup) else error
+        if others is not None and not isinstance(others, CANCELLED):
             with self.lock:
                 self.failed.append(repr(error))
 
