@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from tests.support.scripts import WAIT, eventually, finished
 from understudy.actors.journal.run_owners import RunOwner, RunOwners
 from understudy.actors.stores.open_store import open_store
 from understudy.actors.stores.runs import RunTable
+from understudy.actors.stores.sqlite_database import SQLiteDatabase
 from understudy.actors.system.recovery import parked_runs
 from understudy.testing import says
 
@@ -184,6 +185,51 @@ def test_a_run_of_an_unknown_agent_is_logged_once_and_goes_on_when_its_agent_is_
         eventually(lambda: not system.health().parked, "nothing is parked")
 
     assert caplog.text.count("is left as it is") == 1
+
+
+def changed(agent: us.Agent, store: str) -> us.Agent:
+    return us.Agent(agent.id, model=us.FunctionModel(lambda _: says("done")), system_prompt="Be brief.")
+
+
+def tired(agent: us.Agent, store: str) -> us.Agent:
+    SQLiteDatabase(store.removeprefix("sqlite:///")).write(
+        lambda sql: sql.execute("UPDATE understudy_runs SET takeovers = 50")
+    )
+    return agent
+
+
+def unknown(agent: us.Agent, store: str) -> us.Agent:
+    return worker("cashier", Effects(Path("unused")).tool(), [])
+
+
+@pytest.mark.parametrize("by_hand", [True, False])
+@pytest.mark.parametrize(
+    ("known", "why"),
+    [
+        (changed, "another definition"),
+        (tired, "50 processes have died while they drove it"),
+        (unknown, "no runner 'clerk' is known here"),
+    ],
+)
+def test_health_lists_the_runs_with_which_no_process_can_go_on(
+    known: Callable[[us.Agent, str], us.Agent], why: str, *, by_hand: bool, store: str, effects: Effects, looks: Looks
+) -> None:
+    agent = worker("clerk", effects.tool(idempotent=True), ["a", "b"])
+    leave_run(agent, store, effects)
+    leave_run(agent, store, effects)
+    runner = known(agent, store)
+    if by_hand:
+        system = us.ActorSystem("shop", store=store)
+        assert system.recover(runners=[runner]) == []
+        parked = system.health().parked
+    else:
+        with watching(store, runner) as system:
+            eventually(lambda: len(system.health().parked) == 2, "both runs are parked")
+            parked = system.health().parked
+
+    assert [why in each.why for each in parked] == [True, True]
+    assert {each.runner_id for each in parked} == {"clerk"}
+    assert len({each.run_id for each in parked}) == 2
 
 
 def test_dependencies_that_fail_are_asked_for_again_and_logged_once(

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from importlib import import_module
 from logging import ERROR, WARNING
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 LOOK = 0.25  # Seconds between two looks.
 LONGEST_PAUSE = 5.0  # Seconds between two looks while the store fails.
+LATER = ("understudy.orchestration.journal.accepted_run", "understudy.orchestration.journal.put_together")
+"""What the first run that is taken over loads, with pydantic, which takes some tenths of a second."""
 
 
 class Takeovers:
@@ -60,6 +63,10 @@ class Takeovers:
 
     def begin(self) -> None:
         """Look from now on. Raises `AgentDown` when no thread can be started."""
+        for (
+            name
+        ) in LATER:  # here, and not on the thread: a fork in the midst of an import leaves a child that hangs in it
+            import_module(name)
         self._thread = threading.Thread(target=self._tick, name="understudy-takeovers", daemon=True)
         try:
             self._thread.start()

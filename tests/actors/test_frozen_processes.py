@@ -1,0 +1,167 @@
+"""Processes that are stopped by a signal: others take their runs over, and what they write later is refused."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+
+import pytest
+
+import understudy as us
+from tests.support.killing import Effects, worker
+from tests.support.scripts import eventually
+from understudy.actors.stores.open_store import open_store
+from understudy.actors.stores.sqlite_writers import writer_of
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is stopped after a fork")
+LEASE = 1.0
+
+
+@pytest.fixture
+def effects(tmp_path: Path) -> Effects:
+    return Effects(tmp_path / "effects")
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/runs.db"
+    found: str = request.getfixturevalue("postgres_url")
+    return found
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> Path:
+    """A file for what the other process has to tell."""
+    return tmp_path / "told"
+
+
+@contextmanager
+def watching(store: str, agent: us.Agent) -> Generator[us.ActorSystem]:
+    system = us.ActorSystem("shop", store=store, recover="always", runners=[agent], lease=LEASE)
+    try:
+        yield system
+    finally:
+        system.stop()
+
+
+def forked(do: Callable[[], object]) -> int:
+    """Do something in a forked child; returns its number."""
+    child = os.fork()
+    if child == 0:
+        try:
+            do()
+        finally:
+            os._exit(0)
+    return child
+
+
+def is_all_over(store: str) -> bool:
+    runs = open_store(store).runs
+    assert runs is not None
+    return not runs.left("shop")
+
+
+def between_transactions(store: str) -> AbstractContextManager[object]:
+    """Keep all threads out of an SQLite file: a process that is stopped in a transaction keeps others from writing."""
+    path = store.removeprefix("sqlite:///")
+    return writer_of(path).file.lent() if path != store else nullcontext()
+
+
+def outcome_of(agent: us.Agent, system: us.ActorSystem) -> str:
+    try:
+        return agent.run("go", system=system).text
+    except us.UnderstudyError as error:
+        return type(error).__name__
+
+
+def test_a_run_of_a_stopped_process_goes_on_elsewhere_and_its_own_commit_is_refused(
+    store: str, effects: Effects, told: Path
+) -> None:
+    here = os.getpid()
+
+    @us.tool(idempotent=True)
+    def act(ctx: us.ToolContext, word: str) -> str:
+        """Act, and in the other process stop."""
+        effects.note(ctx.call_key)
+        if os.getpid() != here:
+            with between_transactions(store):
+                os.kill(os.getpid(), signal.SIGSTOP)
+        return f"did {word} in {'this' if os.getpid() == here else 'the other'} process"
+
+    agent = worker("clerk", act, ["a", "b"])
+
+    def run() -> None:
+        system = us.ActorSystem("shop", store=store, lease=LEASE)
+        told.write_text(outcome_of(agent, system))
+
+    child = forked(run)
+    try:
+        assert os.WIFSTOPPED(os.waitpid(child, os.WUNTRACED)[1])
+        with watching(store, agent):
+            eventually(lambda: is_all_over(store), "the run has ended here")
+            assert len(effects.noted) == 3
+            assert len(set(effects.noted)) == 2
+    finally:
+        os.kill(child, signal.SIGCONT)
+    os.waitpid(child, 0)
+
+    assert told.read_text() == "LeaseLost"
+    assert len(effects.noted) == 3
+
+
+def test_a_run_of_a_process_that_was_stopped_for_less_than_its_lease_stays_there(
+    store: str, effects: Effects, told: Path
+) -> None:
+    @us.tool
+    def act(ctx: us.ToolContext, word: str) -> str:
+        """Act, and stop."""
+        effects.note(ctx.call_key)
+        with between_transactions(store):
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return f"did {word}"
+
+    agent = worker("clerk", act, ["a"])
+    child = forked(lambda: told.write_text(outcome_of(agent, us.ActorSystem("shop", store=store, lease=3600.0))))
+    assert os.WIFSTOPPED(os.waitpid(child, os.WUNTRACED)[1])
+
+    with watching(store, agent) as system:
+        os.kill(child, signal.SIGCONT)
+        os.waitpid(child, 0)
+
+        assert system.in_flight == 0
+    assert told.read_text() == "did a"
+
+
+def test_a_child_of_a_killed_process_does_not_keep_its_runs(store: str, effects: Effects) -> None:
+    """The child was forked by a tool, and lives when its parent is killed."""
+    reads, writes = os.pipe()
+    here = os.getpid()
+
+    @us.tool(idempotent=True)
+    def act(ctx: us.ToolContext, word: str) -> str:
+        """Act, and in the other process fork and die."""
+        effects.note(ctx.call_key)
+        if os.getpid() != here:
+            if os.fork() == 0:
+                os.close(writes)
+                os.read(reads, 1)  # until the test has ended
+                os._exit(0)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return f"did {word}"
+
+    agent = worker("clerk", act, ["a"])
+    try:
+        child = forked(lambda: agent.run("go", system=us.ActorSystem("shop", store=store, lease=3600.0)))
+        assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+        with watching(store, agent):
+            eventually(lambda: is_all_over(store), "the run has ended here")
+    finally:
+        os.close(writes)
+        os.close(reads)
+
+    assert len(effects.noted) == 2
