@@ -129,9 +129,10 @@ class GroupRunRecord(RunRecord):
     def machine_rows(
         self, before: Written, begins: Sequence[ToolCall], events: int
     ) -> tuple[list[JournalRow], Written]:
-        from understudy.orchestration.journal.heads import head_row
+        from understudy.orchestration.journal.group_rows import rows_of_group
 
-        return [head_row(self.saved_machine(), events)], before
+        self.account.settle()
+        return rows_of_group(self.machine.state, self.machine.spec, before, events)
 
     @property
     def pauses(self) -> Sequence[Pause]:

@@ -25,6 +25,7 @@ from understudy.vocabulary.context.artifacts import Artifact
 from understudy.vocabulary.runs.left_runs import ChangedRun
 
 from .agent_rows import machine_of, with_spending
+from .group_rows import machine_of_group
 from .heads import head_of
 from .places import place_of_call
 from .rows import ARTIFACT, HEAD, RUN, SAVED, SESSION, SPENDING, SavedValue
@@ -147,7 +148,7 @@ def _agent(agent: Agent[object], rows: Rows, places: Iterable[str], load: _Load,
 
 
 def _group(group: Group | Workflow, rows: Rows, places: Iterable[str], load: _Load, inside_of: _Inside) -> str:
-    text = json.dumps(head_of(rows).machine)
+    text = machine_of_group(rows)
     if (SPENDING, "") in rows:
         text = with_state(text, {"spending": json.loads(rows[SPENDING, ""])})
     machine = load(text, lambda text, adopt: loaded(group, text, adopt=adopt))

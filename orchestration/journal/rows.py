@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
+from understudy.orchestration.group.children import ChildState
 from understudy.vocabulary.messages import JsonValue, ToolResult
 
 HEAD, SYSTEM, DEFINITION, MESSAGE, RESULT = "head", "system", "definition", "message", "result"
 """What a machine writes: its state, what never changes of it, its messages, and the results of open calls."""
+INPUT, CHILD, TASK = "input", "child", "task"
+"""What the machine of a group or workflow writes besides its head and its definition."""
 RUN, SESSION, ARTIFACT, SPENDING, SAVED, CHANGE = "run", "session", "artifact", "spending", "saved", "change"
 """What stands beside the machine. A change is what one call did to the session, until the session row has it."""
 
@@ -32,8 +35,12 @@ class Written(NamedTuple):
     results: Mapping[str, ToolResult] = {}
     """Call id -> the result of the open round, as it was written."""
     is_defined: bool = False
-    """Whether the system prompt and the definition are written, which do not change."""
+    """Whether the definition and what else does not change are written."""
     changes: frozenset[str] = frozenset()
     """The calls of the open round whose changes of the session stand in rows of their own."""
     begun: frozenset[str] = frozenset()
     """The calls of the open round that began and have no result."""
+    children: Sequence[tuple[ChildState, str]] = ()
+    """Of a group or workflow: each child as it was, and its row's body."""
+    tasks: Sequence[str] = ()
+    """Of a workflow: the body of each task's row."""
