@@ -50,7 +50,9 @@ class Notes:
 
 
 def tools(notes: Notes, *, length: int = 0, approval: bool = False) -> list[us.Tool[..., Any]]:
-    """Return a tool for each rule of calls in doubt: `plain`, `again` and `known`. Each has an effect.
+    """Return a tool for each rule of calls in doubt: `plain`, `again`, `known` and `stored`. Each has an effect.
+
+    That of `stored` is a row in the database of the store; where others are noted, its call is noted when it begins.
 
     Args:
         notes: where effects are noted.
@@ -77,7 +79,16 @@ def tools(notes: Notes, *, length: int = 0, approval: bool = False) -> list[us.T
         notes.add("effect", tool="", key=ctx.call_key, word=word)
         return f"did {word}"
 
+    def stored(ctx: us.ToolContext, word: str) -> str:
+        """Act."""
+        notes.add("effect", tool="stored", key=ctx.call_key, word=word)
+        with ctx.transaction() as sql:
+            sql.execute("INSERT INTO kill_effects VALUES (?, ?)", (ctx.call_key, word))
+        ctx.session[f"user:{word}"] = True
+        return f"did {word}"
+
     return [
+        us.tool(name="stored", transactional=True, approval=approval)(stored),
         us.tool(name="plain", approval=approval)(ended),
         us.tool(name="again", idempotent=True, approval=approval)(act),
         us.tool(name="known", reconcile=became, approval=approval)(ended),
@@ -140,12 +151,14 @@ class Scenario:
 
 
 def _agent(notes: Notes) -> Runner:
-    return worker("one", tools(notes), ["plain:a", "again:b", "known:c"])
+    return worker("one", tools(notes), ["plain:a", "again:b", "stored:d", "known:c"])
 
 
 def _lead(notes: Notes) -> us.Agent:
     given = tools(notes)
-    return worker("lead", given, ["again:x", "below", "plain:y"], [worker("below", given, ["known:a", "again:b"])])
+    return worker(
+        "lead", given, ["again:x", "below", "plain:y"], [worker("below", given, ["known:a", "stored:c", "again:b"])]
+    )
 
 
 def _two(notes: Notes, id: str = "two") -> us.Agent:
@@ -160,7 +173,7 @@ def _flow(notes: Notes) -> Runner:
 
 
 def _approved(notes: Notes) -> Runner:
-    return worker("asks", tools(notes, approval=True), ["again:a", "plain:b"])
+    return worker("asks", tools(notes, approval=True), ["again:a", "plain:b", "stored:c"])
 
 
 def _remembers(notes: Notes) -> Runner:
@@ -178,14 +191,14 @@ def _compacts(notes: Notes) -> Runner:
 
 
 SCENARIOS = (
-    Scenario("agent", _agent, 3, 4, total=1),
-    Scenario("sub-agent", _lead, 4, 7),
-    Scenario("sequence", lambda notes: us.SequentialAgent("seq", [_two(notes), _lead(notes)]), 6, 10),
-    Scenario("parallel", lambda notes: us.ParallelAgent("par", [_two(notes), _lead(notes)]), 6, 10),
-    Scenario("workflow", _flow, 8, 13),
-    Scenario("approval", _approved, 2, 3, total=1),
+    Scenario("agent", _agent, 4, 5, total=1),
+    Scenario("sub-agent", _lead, 5, 8),
+    Scenario("sequence", lambda notes: us.SequentialAgent("seq", [_two(notes), _lead(notes)]), 7, 11),
+    Scenario("parallel", lambda notes: us.ParallelAgent("par", [_two(notes), _lead(notes)]), 7, 11),
+    Scenario("workflow", _flow, 9, 14),
+    Scenario("approval", _approved, 3, 4, total=1),
     Scenario("memory", _remembers, 1, 2, runs=2, has_memory=True, total=2),
     Scenario("answers", _answers_at_once, 0, 1, runs=2, has_memory=True),
     Scenario("compaction", _compacts, 4, 5, has_memory=True, total=4),
-    Scenario("session", _agent, 3, 4, runs=2, total=2),
+    Scenario("session", _agent, 4, 5, runs=2, total=2),
 )

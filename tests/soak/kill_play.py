@@ -18,7 +18,7 @@ from understudy.orchestration.saving.saved_run import SavedRun
 from understudy.testing import says
 from understudy.vocabulary.runs.outcomes import PauseAnswer
 
-from .kill_cast import CONVERSATION, USER, Notes, Runner, Scenario
+from .kill_cast import CONVERSATION, USER, Note, Notes, Runner, Scenario
 
 PATIENCE = 30.0  # Seconds for a run that goes on.
 
@@ -31,6 +31,9 @@ JOIN understudy_runs ON understudy_runs.run = result.run
 JOIN understudy_run_rows own ON own.run = result.run AND own.path = result.path AND own.kind = 'run'
 WHERE app = :app AND result.kind = 'result'
 """
+MADE = "CREATE TABLE IF NOT EXISTS kill_effects (call_key TEXT NOT NULL, word TEXT NOT NULL)"
+"""The table of the effects that are committed with the results of their calls."""
+STORED = "SELECT call_key FROM kill_effects WHERE call_key LIKE :app"
 ROWS_LEFT = """
 SELECT count(*) FROM understudy_run_rows JOIN understudy_runs ON understudy_runs.run = understudy_run_rows.run
 WHERE app = :app
@@ -224,10 +227,17 @@ class Play:
         effects = self.notes.all("effect")
         keys, wanted = {each["key"] for each in effects}, self.scenario.effects * self.scenario.runs
         self._must(len(keys) == wanted, f"{len(keys)} calls had an effect, and not {wanted}")
+        self._check_stored(effects)
         self._check_finished()
         self._check_session()
         if self.scenario.has_memory:
             self._check_memory(ids)
+
+    def _check_stored(self, effects: Sequence[Note]) -> None:
+        """See whether each call of the transactional tool has one row, whatever was killed."""
+        rows = self.database.read(lambda sql: sql.execute(STORED, {"app": f"{self.app}-%"}).fetchall())
+        began = {each["key"] for each in effects if each["tool"] == "stored"}
+        self._must(sorted(key for (key,) in rows) == sorted(began), f"effects are stored of {rows}, and not of {began}")
 
     def _check_finished(self) -> None:
         finished = set[tuple[str, str]]()
@@ -245,7 +255,7 @@ class Play:
             values = idle.run("what is there?", user_id=USER, system=system).session
         total = self.scenario.total
         self._must(total is None or values.get("app:total", 0) == total, f"the session has {dict(values)}")
-        words = {f"user:{e['word']}" for e in self.notes.all("effect") if e["tool"] == "again"}
+        words = {f"user:{e['word']}" for e in self.notes.all("effect") if e["tool"] in ("again", "stored")}
         self._must(words <= set(values), f"the session has {sorted(values)}, and not all of {sorted(words)}")
 
     def _check_memory(self, ids: Sequence[str]) -> None:

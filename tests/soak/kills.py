@@ -22,7 +22,7 @@ from understudy.actors.stores.sqlite_database import SQLiteDatabase
 from understudy.actors.stores.store import Store
 
 from .kill_cast import SCENARIOS, Notes, Scenario
-from .kill_play import Play
+from .kill_play import MADE, Play
 
 BOUND = 60  # Seconds after which a process that hangs is ended.
 DEPTH = 20  # Processes that are killed one after another while they go on.
@@ -60,8 +60,13 @@ class Trials:
         self._template = folder / "template.db"
         self.report = Report()
         warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
-        _in_child(lambda: Store(self._database(self._template)), folder / "template")
+        _in_child(self._make_tables, folder / "template")
         self._warm_up()
+
+    def _make_tables(self) -> None:
+        database = self._database(self._template)
+        Store(database)
+        database.write(lambda sql: sql.execute(MADE))
 
     def _warm_up(self) -> None:
         """Play in this process, which imports all that a trial needs: its children need not."""
