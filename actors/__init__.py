@@ -13,6 +13,7 @@ from understudy.actors.system.default_system import configure
 from understudy.actors.system.health import ActorFigures, Health
 from understudy.actors.system.preloading import preload
 from understudy.actors.system.runtime import runtime
+from understudy.actors.system.stored_run_handle import StoredRunHandle
 from understudy.actors.waiting.combine import collect, first
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Health",
     "PersistentMemory",
     "StoreFigures",
+    "StoredRunHandle",
     "Subscription",
     "SupervisorRef",
     "Timer",

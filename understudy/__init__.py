@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         AgentRef,
         Health,
         PersistentMemory,
+        StoredRunHandle,
         StoreFigures,
         Subscription,
         SupervisorRef,
@@ -238,6 +239,7 @@ if TYPE_CHECKING:
         TurnOutcome,
     )
     from understudy.vocabulary.runs.pause_store import LeasedPauseStore, PausedRun, PauseStore
+    from understudy.vocabulary.runs.stored_runs import StoredRunStatus
     from understudy.vocabulary.tools.artifact_reader import read_artifact
     from understudy.vocabulary.tools.decorator import tool
     from understudy.vocabulary.tools.definition import Tool, ToolLike
@@ -255,6 +257,7 @@ else:
             "Health",
             "PersistentMemory",
             "StoreFigures",
+            "StoredRunHandle",
             "Subscription",
             "SupervisorRef",
             "Timer",
@@ -495,6 +498,7 @@ else:
             "PausedRun",
         ),
         "understudy.vocabulary.runs.left_runs": ("ChangedRun", "LeftRun", "ParkedRun", "WaitingRun"),
+        "understudy.vocabulary.runs.stored_runs": ("StoredRunStatus",),
         "understudy.vocabulary.tools.reconciling": ("CannotTell", "DidNotHappen", "Happened"),
         "understudy.vocabulary.actors.system_events": (
             "ActorBackedOff",
@@ -721,6 +725,8 @@ __all__ = [
     "StopRun",
     "StoreError",
     "StoreFigures",
+    "StoredRunHandle",
+    "StoredRunStatus",
     "StructuredOutputCriteria",
     "SubAgent",
     "SubAgentLike",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Sequence
 from contextlib import suppress
 from logging import WARNING
 
@@ -12,6 +13,7 @@ from understudy.actors.threads.forked import Stage, at_fork
 from understudy.diagnostics import emit
 from understudy.errors import AgentDown, StoreError, in_words
 
+from .run_journal import RunJournal
 from .run_owners import RunOwners
 
 BEATS = 5  # In the time of a lease.
@@ -88,7 +90,7 @@ class Heartbeat:
     def beat(self) -> float:
         """Beat once, and return the pause before the next beat. A failure is logged, once until a beat succeeds."""
         try:
-            self._owners.beat(self._locks.name(), self._lease)
+            requests = self._owners.beat(self._locks.name(), self._lease)
         except BaseException as error:  # whatever it is: without beats, others take the runs
             if not self._is_failing:
                 self._is_failing = True
@@ -97,7 +99,14 @@ class Heartbeat:
                 emit(WARNING, "beat_failed", {}, text, self._lease, in_words(error), exc_info=unexpected)
             return min(self._interval, AGAIN)
         self._is_failing = False
+        if requests:
+            self._ask_to_cancel(requests)
         return self._interval
+
+    def _ask_to_cancel(self, run_ids: Sequence[str]) -> None:
+        for run in list(self._driven):
+            if isinstance(run, RunJournal) and run.run_id in run_ids:
+                run.ask_to_cancel()
 
     def _sweep(self) -> None:
         """Forget the owners that are gone, whose rows nobody has removed."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from understudy.actors.stores.database import Sql
 from understudy.actors.stores.runs import Claim, NewRun, RunRow, RunTable, StoredRun
 from understudy.actors.stores.transactions.served_transaction import ServedTransaction
+from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.errors import LeaseLost, StoreError
 from understudy.orchestration.journal.rows import HEAD, SAVED, SPENDING, JournalRow, SavedValue, Written
 from understudy.vocabulary.context.account import Account
@@ -25,12 +27,14 @@ class RunJournal:
     Args:
         table: where the run is.
         run_id: of the outermost run.
+        on_cancel: called with the id of the run when another process asks to cancel it.
     """
 
-    def __init__(self, table: RunTable, run_id: str) -> None:
+    def __init__(self, table: RunTable, run_id: str, on_cancel: Callable[[str], object] | None = None) -> None:
         self._table = table
         self._claim: Claim | None = None
         self.run_id = run_id
+        self._on_cancel = on_cancel
         self.owner = ""
         """The name of this process, once it has the run."""
         self._lock = threading.Lock()
@@ -167,6 +171,11 @@ class RunJournal:
             return
         self._is_lost = not self._table.end(self._claim, ending)
         self.over = True
+
+    def ask_to_cancel(self) -> None:
+        """Have the run cancelled, on another thread, because another process asks for that."""
+        if self._on_cancel is not None:
+            run_elsewhere(partial(self._on_cancel, self.run_id))
 
     def refuse_if_lost(self) -> None:
         """Raise `LeaseLost` if another process had the run when its end was to be noted."""

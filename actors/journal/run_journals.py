@@ -33,6 +33,7 @@ class RunJournals:
 
     Attributes:
         on_first: called once, before the first run begins here.
+        on_cancel: called with the id of a run that this process drives, when another process asks to cancel it; never blocks.
     """
 
     def __init__(self, table: RunTable, owners: RunOwners, locks: Locks, app: str, lease: float) -> None:
@@ -46,6 +47,7 @@ class RunJournals:
         self._lock = threading.Lock()
         """Guards `on_first`."""
         self.on_first: Callable[[], object] | None = None
+        self.on_cancel: Callable[[str], object] | None = None
 
     def neighbours(self) -> Neighbours:
         """Return a look at the other processes of this system, for one thread."""
@@ -59,10 +61,17 @@ class RunJournals:
         """
         if self.on_first is not None:
             self._tell_first()
-        journal = RunJournal(self._table, run_id)
+        journal = self._new(run_id)
         self._heartbeat.drive(journal)
         self._driven.add(journal)
         return JournalPart(journal, account)
+
+    def _new(self, run_id: str) -> RunJournal:
+        return RunJournal(self._table, run_id, self._cancel)
+
+    def _cancel(self, run_id: str) -> None:
+        if self.on_cancel is not None:
+            self.on_cancel(run_id)
 
     def _tell_first(self) -> None:
         with self._lock:
@@ -88,9 +97,13 @@ class RunJournals:
         return [each for each in self._table.left(self._app) if not self._is_driven(each)]
 
     def _is_driven(self, run: StoredRun) -> bool:
-        if run.run_id in self._driven:
+        return self.is_driven(run.run_id, run.owner)
+
+    def is_driven(self, run_id: str, owner: str) -> bool:
+        """Whether this process drives a run, or another process that has it lives."""
+        if run_id in self._driven:
             return True
-        return run.owner != self._locks.name() and self._locks.lives(run.owner)
+        return owner != self._locks.name() and self._locks.lives(owner)
 
     def is_left(self, left: StoredRun) -> bool:
         """Whether no process has taken a run over or ended it since it was found. Blocks for the store."""
@@ -107,7 +120,7 @@ class RunJournals:
             StoreError: the store failed.
             AgentDown: no thread can be started to beat for this process.
         """
-        journal = RunJournal(self._table, left.run_id)
+        journal = self._new(left.run_id)
         if not self._driven.add_if_new(journal):
             return None
         is_claimed = False
@@ -122,6 +135,15 @@ class RunJournals:
             return None
         self._driven.forget([left.run_id])
         return journal
+
+    def end_left(self, left: StoredRun, silent_at: int | None = None) -> None:
+        """End a run that was left and is to be cancelled; nothing if another process was first. Args and errors as `claim`."""
+        journal = self.claim(left, silent_at)
+        if journal is not None:
+            try:
+                journal.end("cancelled")
+            finally:
+                self.ended(journal)
 
     def rows(self, left: StoredRun) -> list[RunRow]:
         """Return what a run has written."""

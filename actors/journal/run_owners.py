@@ -1,7 +1,7 @@
 """The processes that drive runs in a database: each beats there while it does, and others see its beats and its lock.
 
-A beat is one statement, and so is a look at all owners. What else an owner must learn about its runs while it drives them
-belongs into the statement of the beat.
+A beat is one statement, and so is a look at all owners. In the transaction of its beat an owner learns which of its runs
+somebody asks it to cancel.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ BEAT = """
 INSERT INTO understudy_run_owners (owner, host, pid, life, lease, beats) VALUES (:owner, :host, :pid, {life}, :lease, 0)
 ON CONFLICT (owner) DO UPDATE SET
     beats = understudy_run_owners.beats + 1, lease = excluded.lease, life = excluded.life
+"""
+CANCEL_REQUESTS = """
+SELECT run_id FROM understudy_runs WHERE cancel_requested IS NOT NULL AND owner = :owner AND state = 'going'
 """
 REMOVE = "DELETE FROM understudy_run_owners WHERE owner = :owner"
 GOING = """
@@ -69,10 +72,19 @@ class RunOwners:
         prepare(database, RUN_OWNERS)
         self._beat, self._going, self._all = (each.format(**database.words) for each in (BEAT, GOING, ALL))
 
-    def beat(self, owner: str, lease: float) -> None:
-        """Tell others that an owner lives, and for how many seconds it keeps its runs without another beat."""
+    def beat(self, owner: str, lease: float) -> list[str]:
+        """Tell others that an owner lives, and for how many seconds it keeps its runs without another beat.
+
+        Returns:
+            The ids of its runs that somebody asks it to cancel.
+        """
         values: dict[str, SqlValue] = {"owner": owner, "lease": lease, "host": socket.gethostname(), "pid": os.getpid()}
-        self._database.write(lambda sql: sql.execute(self._beat, values))
+
+        def work(sql: Sql) -> list[str]:
+            sql.execute(self._beat, values)
+            return [row[0] for row in sql.execute(CANCEL_REQUESTS, {"owner": owner}).fetchall()]
+
+        return self._database.write(work)
 
     def remove(self, owner: str) -> None:
         """Forget an owner that drives no runs, or is gone."""

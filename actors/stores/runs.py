@@ -39,7 +39,10 @@ RUNS = Part(
             )""",
             "CREATE UNIQUE INDEX understudy_run_rows_name ON understudy_run_rows (run, path, kind, name)",
         ),
-        ("ALTER TABLE understudy_runs ADD COLUMN cancel_requested {real}",),
+        (
+            "ALTER TABLE understudy_runs ADD COLUMN cancel_requested {real}",
+            "CREATE INDEX understudy_runs_cancel ON understudy_runs (owner) WHERE cancel_requested IS NOT NULL",
+        ),
     ],
 )
 """A run's `state` is going, parked or over. The outermost run has the path ''."""
@@ -51,7 +54,7 @@ INSERT INTO understudy_runs (run_id, app, runner_id, user_id, conversation_id, o
     accepted, ending)
 VALUES (:run_id, :app, :runner_id, :user_id, :conversation_id, :owner, 1, 'going', 0, :now, :accepted, '')
 ON CONFLICT (run_id) DO UPDATE SET owner = excluded.owner, epoch = understudy_runs.epoch + 1, state = 'going',
-    accepted = excluded.accepted, ended_at = NULL, forget_at = NULL, ending = ''
+    accepted = excluded.accepted, ended_at = NULL, forget_at = NULL, ending = '', cancel_requested = NULL
 RETURNING run, epoch
 """
 FENCE = "UPDATE understudy_runs SET epoch = epoch WHERE run = :run AND epoch = :epoch AND state = 'going'"
@@ -66,8 +69,8 @@ UPDATE understudy_runs SET state = :state, ended_at = :now, forget_at = :forget_
 WHERE run = :run AND epoch = :epoch AND state = 'going'
 """
 LEFT = """
-SELECT run, run_id, runner_id, user_id, conversation_id, owner, epoch, takeovers, accepted FROM understudy_runs
-WHERE app = :app AND state = 'going' ORDER BY run
+SELECT run, run_id, runner_id, user_id, conversation_id, owner, epoch, takeovers, accepted, cancel_requested
+FROM understudy_runs WHERE app = :app AND state = 'going' ORDER BY run
 """
 LEFT_BY = LEFT.replace(" ORDER", " AND owner = :owner ORDER")
 IS_LEFT = "SELECT 1 FROM understudy_runs WHERE run = :run AND epoch = :epoch AND state = 'going'"
@@ -123,6 +126,8 @@ class StoredRun(NamedTuple):
     takeovers: int
     """How often a process took it over."""
     accepted: str
+    cancel_requested: float | None = None
+    """When somebody asked its process to cancel it."""
 
 
 class RunTable:

@@ -21,6 +21,7 @@ from understudy.actors.cells.subscriptions import Subscription
 from understudy.actors.runs.abandoned import AbandonedWork
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.runs.run_handle import Handle
+from understudy.actors.stores.inspection.stored_runs import StoredRuns
 from understudy.actors.stores.open_store import open_store
 from understudy.actors.stores.store import Store
 from understudy.actors.threads.forked import Stage, at_fork
@@ -63,6 +64,7 @@ from .recovery.recovery import Recovery, checked_journals
 from .recovery.takeovers import Takeovers
 from .run_manager import RunManager, RunSettings
 from .shutdown import shut_down
+from .stored_run_handle import StoredRunHandle
 
 M = TypeVar("M")
 T = TypeVar("T")
@@ -226,6 +228,26 @@ class ActorSystem:
         with inside(self):
             recovery = Recovery(self._runs, journals, known, deps, self._parked, adopt=adopt, migrate=migrate)
             return [Handle(record) for record in recovery.begun()]
+
+    def handle(self, run_id: str) -> StoredRunHandle:
+        """Return a handle to a run of this system's name, of whatever process: where it stands, what it waits for, `cancel()`.
+
+        Blocks for the store.
+
+        Raises:
+            KeyError: the store has no such run.
+            ValueError: the system has no durable store or no journal.
+            StoreError: the store failed.
+        """
+        database, journals = self._settings.store.database, self._runs.journaling.journals
+        if database is None or journals is None:
+            raise ValueError(
+                "handle needs a durable store and the journal: ActorSystem(store='sqlite:///shop.db'), without journal=False"
+            )
+        runs = StoredRuns(database, self._settings.store.locks, is_driven=journals.is_driven)
+        handle = StoredRunHandle(checked_text("run_id", run_id), runs, self._runs)
+        handle.status()
+        return handle
 
     def pending(self) -> list[WaitingRun]:
         """Return the runs of this system's name that wait for somebody: for a person, or for `resume` after an error.

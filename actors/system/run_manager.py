@@ -117,6 +117,8 @@ class RunManager(RunHost[RunRecord]):
         self.stores = pauses is not None
         """Whether paused runs are written down, so that sessions must be JSON."""
         self.executors = Executors(settings.app, events)
+        if self.journaling.journals is not None:
+            self.journaling.journals.on_cancel = self._cancel_requested
         self._why_all_cancelled = ""
         """Why every run is cancelled; empty until they are."""
 
@@ -242,6 +244,12 @@ class RunManager(RunHost[RunRecord]):
             safely(record, partial(self.endings.cancel, kept=self.stores), record, why)
         return [record.run_id for record in records if record.phase == "cancelled"]
 
+    def _cancel_requested(self, run_id: str) -> None:
+        """Cancel a run for good, because another process asks for that."""
+        record = self.find(run_id)
+        if record is not None:
+            safely(record, self.endings.cancel, record, "another process asked for it")
+
     def ended(self, record: RunRecord) -> None:
         """Take a run off the books, even if a part of that fails; its record calls this once."""
         safely(record, record.detach)
@@ -249,6 +257,10 @@ class RunManager(RunHost[RunRecord]):
         safely(record, self.conversations.leave, record)
         safely(record, self._admission.leave, record)
         self.journaling.ended(record)
+
+    def find(self, run_id: str) -> RunRecord | None:
+        """Return the record of a run that is under way here."""
+        return self._watchdog.find(run_id)
 
     def in_flight(self) -> list[RunRecord]:
         """Return the runs that are under way."""

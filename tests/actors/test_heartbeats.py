@@ -198,6 +198,7 @@ def test_a_process_beats_while_a_call_blocks_and_forgets_itself_after_its_last_r
 
 def test_the_rows_of_owners_that_are_gone_go_with_the_first_beat_of_another(tmp_path: Path) -> None:
     database = SQLiteDatabase(str(tmp_path / "runs.db"))
+    RunTable(database)
     RunOwners(database).beat("1-killed", LEASE)
     agent = us.Agent("clerk", model=us.FunctionModel(lambda _: says("done")))
 

@@ -12,8 +12,9 @@ import pytest
 
 import understudy as us
 from tests.support.killing import Effects, killed, worker
-from tests.support.scripts import WAIT, finished, needs_approval
+from tests.support.scripts import WAIT, eventually, finished, needs_approval
 from understudy.actors.stores.inspection.look_at import look_at
+from understudy.actors.stores.inspection.run_list import RunHead
 from understudy.actors.stores.inspection.stored_runs import StoredRuns, runs_in
 from understudy.actors.stores.open_store import open_store
 from understudy.testing import calls, says
@@ -131,6 +132,7 @@ def test_a_look_leaves_tables_of_an_earlier_version_as_they_are(tmp_path: Path) 
     with us.ActorSystem("shop", store=url) as system:
         cashier().run("go", system=system)
     with closing(sqlite3.connect(tmp_path / "runs.db")) as file, file:
+        file.execute("DROP INDEX understudy_runs_cancel")
         file.execute("ALTER TABLE understudy_runs DROP COLUMN cancel_requested")
         file.execute("ALTER TABLE understudy_pauses DROP COLUMN put_at")
         file.execute("UPDATE understudy_schema SET version = version - 1 WHERE part IN ('runs', 'pauses')")
@@ -198,3 +200,202 @@ def test_a_run_that_a_living_process_drives_is_not_deleted(url: str) -> None:
         finished(agent.run("go", system=system))
 
     assert answers == ["driven"]
+
+
+# --- a handle
+
+
+def shop_of(url: str) -> us.ActorSystem:
+    return us.ActorSystem("shop", store=url)
+
+
+def test_a_handle_tells_what_a_run_of_another_system_waits_for(url: str) -> None:
+    agent = cashier()
+    with shop_of(url) as system:
+        waits = needs_approval(agent.run("go", system=system, user_id="ada"))
+    with shop_of(url) as other:
+        handle = other.handle(waits.run_id)
+
+        assert (handle.run_id, handle.status().phase, handle.here()) == (waits.run_id, "waiting", None)
+        assert handle.pauses() == waits.pauses
+        waiting = handle.waiting()
+        assert waiting is not None
+        assert finished(agent.resume(waiting.token, us.Reject("no"), system=other)).run_id == waits.run_id
+        assert (handle.status().phase, handle.status().reason) == ("over", "complete")
+        assert (handle.waiting(), handle.pauses(), handle.cancel()) == (None, (), False)
+
+
+def test_the_pauses_of_a_group_are_those_of_its_outcome(url: str) -> None:
+    with shop_of(url) as system:
+        group = us.ParallelAgent("desk", [cashier().replace(id="one"), cashier().replace(id="two")])
+        waits = needs_approval(group.run("go", system=system))
+
+        assert system.handle(waits.run_id).pauses() == waits.pauses
+        assert len(waits.pauses) == 2
+
+
+def test_a_run_that_waits_and_is_cancelled_never_goes_on(url: str) -> None:
+    agent = cashier()
+    with shop_of(url) as system:
+        waits = needs_approval(agent.run("go", system=system))
+
+        assert system.handle(waits.run_id).cancel()
+
+        assert system.pending() == []
+        status = system.handle(waits.run_id).status()
+        assert (status.phase, status.reason) == ("over", "cancelled")
+        with pytest.raises(us.TokenUsed):
+            agent.resume(waits.token, us.Approve(), system=system)
+
+
+def test_a_run_that_was_left_and_is_cancelled_never_goes_on(url: str, tmp_path: Path) -> None:
+    left = leave_a_run(url, tmp_path)
+    clerk = worker("clerk", Effects(tmp_path / "effects").tool(idempotent=True), ["a"])
+    with shop_of(url) as system:
+        assert system.handle(left).cancel()
+
+        assert system.recover(runners=[clerk], adopt=True) == []
+        assert system.handle(left).status().reason == "cancelled"
+        assert looked_at(url).list.rows(head_of(url, left)) == []
+
+
+def head_of(url: str, run_id: str) -> RunHead:
+    entry = looked_at(url).list.entry(run_id)
+    assert entry is not None
+    assert entry.head is not None
+    return entry.head
+
+
+def slow(goes_on: threading.Event) -> us.Agent:
+    """Return an agent whose tool waits."""
+
+    def wait() -> str:
+        goes_on.wait(WAIT)
+        return "done"
+
+    return us.Agent("slow", model=us.ScriptedModel([calls("wait"), says("done")]), tools=[wait])
+
+
+def test_a_run_that_is_under_way_here_ends_at_once_and_has_no_token(url: str) -> None:
+    goes_on = threading.Event()
+    with shop_of(url) as system:
+        run = slow(goes_on).submit("go", system=system)
+        handle = system.handle(run.run_id)
+        here = handle.here()
+        assert here is not None
+
+        assert handle.cancel()
+
+        goes_on.set()
+        error = here.exception(timeout=WAIT)
+        assert isinstance(error, us.RunCancelled)
+        assert error.token == ""
+        eventually(lambda: handle.status().reason == "cancelled", "the end is noted")
+
+
+def test_a_process_that_is_asked_to_cancel_its_run_sees_that_at_a_beat(url: str) -> None:
+    goes_on = threading.Event()
+    with us.ActorSystem("shop", store=url, lease=1.0) as system:
+        run = slow(goes_on).submit("go", system=system)
+        request_cancel(url, run.run_id)
+
+        error = run.exception(timeout=WAIT)
+
+        goes_on.set()
+        assert isinstance(error, us.RunCancelled)
+        assert "another process asked for it" in str(error)
+        assert error.token == ""
+        eventually(lambda: system.handle(run.run_id).status().reason == "cancelled", "the end is noted")
+
+
+def test_a_run_of_another_process_is_cancelled_there(url: str) -> None:
+    child = os.fork()
+    if child == 0:
+        with us.ActorSystem("shop", store=url, lease=1.0) as system:
+            ended = slow(threading.Event()).submit("go", system=system).exception(timeout=WAIT)
+            os._exit(0 if isinstance(ended, us.RunCancelled) else 1)
+    with shop_of(url) as system:
+        eventually(lambda: any(looked_at(url).statuses()), "the run is accepted")
+        handle = system.handle(next(looked_at(url).statuses()).run_id)
+        assert (handle.status().phase, handle.here()) == ("under_way", None)
+
+        assert handle.cancel()
+
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert system.recover(runners=[slow(threading.Event())]) == []
+        assert handle.status().phase == "over"
+
+
+def test_a_request_that_a_dead_process_did_not_see_ends_its_run(url: str, tmp_path: Path) -> None:
+    left = leave_a_run(url, tmp_path)
+    request_cancel(url, left)
+    clerk = worker("clerk", Effects(tmp_path / "effects").tool(idempotent=True), ["a"])
+    with shop_of(url) as system:
+        assert system.handle(left).status().cancel_requested
+
+        assert system.recover(runners=[clerk], adopt=True) == []
+
+        status = system.handle(left).status()
+        assert (status.phase, status.reason, status.cancel_requested) == ("over", "cancelled", False)
+
+
+def request_cancel(url: str, run_id: str) -> None:
+    """Ask the process of a run to cancel it, as another process does while that one lives."""
+    database = open_store(url).database
+    assert database is not None
+    runs = StoredRuns(database, None)
+    entry = runs.list.entry(run_id)
+    assert entry is not None
+    assert runs.cancel(entry) == "requested"
+
+
+def test_a_run_that_goes_on_by_its_token_forgets_the_request_of_before(url: str) -> None:
+    with shop_of(url) as system:
+        agent = cashier()
+        waits = needs_approval(agent.run("go", system=system))
+        database = open_store(url).database
+        assert database is not None
+        database.write(lambda sql: sql.execute("UPDATE understudy_runs SET cancel_requested = 1.0"))
+
+        finished(agent.resume(waits.token, us.Approve(), system=system))
+
+    assert head_of(url, waits.run_id).cancel_requested is None
+
+
+def test_a_turn_that_a_worker_does_is_lost_when_its_run_is_cancelled(url: str) -> None:
+    found: list[tuple[str, str]] = []
+
+    def act(ctx: us.ToolContext, cancels: bool) -> str:
+        runs = opened(url)
+        entry = runs.list.entry(ctx.run_id)
+        if cancels and entry is not None:
+            found.append((runs.status(entry).phase, runs.cancel(entry)))
+        return "done"
+
+    model = us.ScriptedModel([calls("act", cancels=False), calls("act", cancels=True)])
+    agent = us.Agent("clerk", model=model, tools=[act])
+    with shop_of(url) as system:
+        first = agent.run_turn("go", system=system)
+        assert isinstance(first, us.MoreTurns)
+
+        with pytest.raises(us.LeaseLost):
+            agent.run_turn(token=first.token, system=system)
+
+    assert found == [("under_way", "done")]
+
+
+def test_what_is_no_run_of_the_system_has_no_handle(url: str) -> None:
+    with us.ActorSystem("bank", store=url) as bank:
+        waits = needs_approval(cashier().run("go", system=bank))
+    with shop_of(url) as system:
+        for run_id in ("shop-1", waits.run_id):
+            with pytest.raises(KeyError, match="has no run"):
+                system.handle(run_id)
+        with pytest.raises(TypeError, match="run_id"):
+            system.handle(7)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("options", [{}, {"store": "memory:"}])
+def test_a_system_without_a_durable_store_has_no_such_handles(options: dict[str, str]) -> None:
+    with us.ActorSystem("shop", **options) as system, pytest.raises(ValueError, match="durable store"):  # type: ignore[arg-type]
+        system.handle("shop-1")

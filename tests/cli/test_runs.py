@@ -307,3 +307,38 @@ def test_a_run_that_a_living_process_drives_is_refused(capsys: pytest.CaptureFix
 
     assert statuses == [2]
     assert "a living process drives run" in capsys.readouterr().err
+
+
+# --- cancelling
+
+
+def test_a_run_that_waits_or_was_left_is_cancelled_at_once(
+    here: Path, capsys: pytest.CaptureFixture[str], printed: Printed
+) -> None:
+    left(here)
+    waiting()
+    understudy("--json")
+    for run in printed()["runs"]:
+        assert understudy("cancel", run["run_id"]) == 0
+        assert f"cancelled: {run['run_id']}" in capsys.readouterr().out
+        assert understudy("cancel", run["run_id"]) == 2
+        assert "is over" in capsys.readouterr().err
+
+    assert understudy() == 0
+    assert "no runs" in capsys.readouterr().err
+
+
+def test_a_process_that_drives_a_run_is_asked_to_cancel_it(capsys: pytest.CaptureFixture[str]) -> None:
+    told: list[str] = []
+
+    def look(ctx: us.ToolContext) -> str:
+        assert understudy("cancel", ctx.run_id) == 0
+        assert understudy() == 0
+        told.append(capsys.readouterr().out)
+        return "done"
+
+    with us.ActorSystem("shop", store=URL) as system:
+        us.Agent("clerk", model=ScriptedModel([calls("look"), says("done")]), tools=[look]).run("go", system=system)
+
+    assert "asked the process that drives it" in told[0]
+    assert "under way, to be cancelled" in told[0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Literal, TypeAlias
 
 from understudy.actors.stores.database import Database, Sql, SqlValue
@@ -15,7 +16,7 @@ from understudy.actors.stores.process_locks import HasLocks, Locks
 from understudy.actors.stores.runs import DROP_ROWS, KEPT
 from understudy.vocabulary.runs.stored_runs import StoredRunStatus
 
-from .run_list import RunEntry, RunHead, RunList
+from .run_list import RunEntry, RunList
 from .standing import standing
 
 Change: TypeAlias = Literal["done", "requested", "driven", "over", "changed"]
@@ -42,15 +43,24 @@ class StoredRuns:
     Args:
         database: where they are; its tables are those of this version, unless it is only looked at.
         locks: which processes live; None if nobody knows, so that a run under way counts as driven.
+        is_driven: tells of a run and its owner what this process knows better than the locks.
         clock: seconds since 1970.
 
     Raises:
         StoreError: a later version of this package made the tables, or the database failed.
     """
 
-    def __init__(self, database: Database, locks: Locks | None, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        database: Database,
+        locks: Locks | None,
+        *,
+        is_driven: Callable[[str, str], bool] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._database = database
         self._locks = locks
+        self._is_driven = is_driven
         self._clock = clock
         self.list = RunList(database)
 
@@ -59,7 +69,8 @@ class StoredRuns:
 
     def status(self, entry: RunEntry) -> StoredRunStatus:
         """Return where a run stands."""
-        return standing(entry, self._lives, self._clock())
+        lives = self._lives if self._is_driven is None else partial(self._is_driven, entry.run_id)
+        return standing(entry, lives, self._clock())
 
     def statuses(self, app: str = "", *, over: bool = False) -> Iterator[StoredRunStatus]:
         """Iterate over the runs of an app, or of all; with `over`, those that ended too."""
@@ -91,13 +102,16 @@ class StoredRuns:
         return self._database.write(remove, durable=True)
 
     def cancel(self, entry: RunEntry) -> Change:
-        """End a run for good. One that a living process drives is asked to end: the process looks for that."""
+        """End a run for good. One that a living process drives is asked to end: the process looks for that.
+
+        A turn that a worker does under a lease is lost, for the token of the run is closed.
+        """
         phase = self.status(entry).phase
         if phase == "over":
             return "over"
-        if phase == "under_way":
-            return self._request(entry)
-        return self._database.write(lambda sql: self._end_in(sql, entry), durable=True)
+        is_driven = phase == "under_way" and entry.head is not None and entry.head.state == "going"
+        change = self._request_in if is_driven else self._end_in
+        return self._database.write(lambda sql: change(sql, entry), durable=True)
 
     def _end_in(self, sql: Sql, entry: RunEntry) -> Change:
         if not entry.is_as(self.list.entry_in(sql, entry.run_id)):
@@ -111,16 +125,11 @@ class StoredRuns:
             sql.execute(_CANCEL_PAUSE, {"run_id": entry.run_id, "forget_at": now + KEPT})
         return "done"
 
-    def _request(self, entry: RunEntry) -> Change:
-        head = entry.head
-        if head is None or head.state == "over":
-            return "driven"  # a worker does one turn of it, and looks for no requests
-        return self._database.write(lambda sql: self._request_in(sql, entry, head), durable=True)
-
-    def _request_in(self, sql: Sql, entry: RunEntry, head: RunHead) -> Change:
+    def _request_in(self, sql: Sql, entry: RunEntry) -> Change:
         if not entry.is_as(self.list.entry_in(sql, entry.run_id)):
             return "changed"
-        sql.execute(_REQUEST, {"run": head.run, "now": self._clock()})
+        assert entry.head is not None, "a run that a process drives has a row"
+        sql.execute(_REQUEST, {"run": entry.head.run, "now": self._clock()})
         return "requested"
 
 

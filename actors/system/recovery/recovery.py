@@ -85,6 +85,9 @@ class Recovery:
         Raises:
             StoreError: the store failed.
         """
+        if left.cancel_requested is not None:  # its process died before it saw that
+            self._journals.end_left(left, silent_at)
+            return None
         runner = self._runners.get(left.runner_id)
         if runner is None:
             known = ", ".join(self._runners) or "none"

@@ -38,6 +38,7 @@ examples:
 ACTIONS = {
     "show": "tell what one run has done, what is in doubt, and what it waits for",
     "resume": "go on with a run that waits, or whose process died",
+    "cancel": "end a run for good",
     "export": "print all that the store has of a run, as JSON",
     "delete": "remove a run, or old runs, from the store",
 }

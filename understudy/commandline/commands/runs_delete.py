@@ -81,7 +81,9 @@ def _by_id(runs: StoredRuns, arguments: argparse.Namespace) -> IsMeant:
     if arguments.ended or arguments.waiting:
         raise UsageMistake("--ended and --waiting choose among old runs; expected --older-than TIME with them")
     if runs.status(found(runs, arguments)).phase == "under_way":
-        raise UsageMistake(f"a living process drives run {arguments.run}; end it first")
+        raise UsageMistake(
+            f"a living process drives run {arguments.run}; first: understudy runs cancel {arguments.run}"
+        )
     return lambda status: status.phase != "under_way"
 
 
