@@ -10,6 +10,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from understudy.vocabulary.runs.conversations import NO_USER
@@ -18,6 +19,7 @@ from .database import Database, Part, Sql, SqlValue, prepare
 from .transactions.served_transaction import ServedTransaction
 
 KEPT = 30 * 86_400.0  # Seconds for which the end of a run is told.
+AT_ONCE = 16  # Rows that one statement writes at most.
 MAX_TAKEOVERS = 50  # A run that outlives so many processes may be what they die of.
 
 RUNS = Part(
@@ -58,10 +60,6 @@ ON CONFLICT (run_id) DO UPDATE SET owner = excluded.owner, epoch = understudy_ru
 RETURNING run, epoch
 """
 FENCE = "UPDATE understudy_runs SET epoch = epoch WHERE run = :run AND epoch = :epoch AND state = 'going'"
-PUT_ROW = """
-INSERT INTO understudy_run_rows (run, path, kind, name, body) VALUES (:run, :path, :kind, :name, :body)
-ON CONFLICT (run, path, kind, name) DO UPDATE SET body = excluded.body
-"""
 DROP_PATH = "DELETE FROM understudy_run_rows WHERE run = :run AND path = :path"
 DROP_ROWS = "DELETE FROM understudy_run_rows WHERE run = :run"
 END = """
@@ -299,9 +297,23 @@ class RunTable:
 
 
 def _put(sql: Sql, claim: Claim, rows: Iterable[RunRow]) -> None:
-    for row in rows:
-        values: dict[str, SqlValue] = {"path": row.path, "kind": row.kind, "name": row.name, "body": row.body}
-        sql.execute(PUT_ROW, values | {"run": claim.run})
+    newest = list({(row.path, row.kind, row.name): row for row in rows}.values())  # a statement writes a row once
+    for first in range(0, len(newest), AT_ONCE):
+        some = newest[first : first + AT_ONCE]
+        values: dict[str, SqlValue] = {"run": claim.run}
+        for at, row in enumerate(some):
+            values |= {f"path{at}": row.path, f"kind{at}": row.kind, f"name{at}": row.name, f"body{at}": row.body}
+        sql.execute(put_rows(len(some)), values)
+
+
+@cache
+def put_rows(count: int) -> str:
+    """Return the statement that writes so many rows, at most `AT_ONCE`: a server is asked once for all of them."""
+    rows = ", ".join([f"(:run, :path{at}, :kind{at}, :name{at}, :body{at})" for at in range(count)])
+    return (
+        f"INSERT INTO understudy_run_rows (run, path, kind, name, body) VALUES {rows} "
+        "ON CONFLICT (run, path, kind, name) DO UPDATE SET body = excluded.body"
+    )
 
 
 def _id_text(given: str) -> str:

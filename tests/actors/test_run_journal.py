@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from understudy.actors.journal.run_journal import JournalPart, RunJournal
-from understudy.actors.stores.runs import NewRun, RunTable
+from understudy.actors.stores.runs import AT_ONCE, NewRun, RunTable
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
 from understudy.orchestration.journal.rows import HEAD, JournalRow
 from understudy.vocabulary.context.account import Account
@@ -70,3 +70,13 @@ def test_what_was_closed_after_rows_were_made_goes_with_the_next_ones(rows: Rows
     assert rows.paths() == ["", "/0"]
     rows.outer.commit(HEADS, rows.outer.take_closed())
     assert rows.paths() == [""]
+
+
+@pytest.mark.parametrize("count", [1, AT_ONCE, AT_ONCE + 1, 3 * AT_ONCE])
+def test_any_number_of_rows_is_written_in_order_and_the_newest_of_one_name_stays(rows: Rows, count: int) -> None:
+    written = [JournalRow("message", str(number), f"body {number}") for number in range(count)]
+    rows.outer.commit([JournalRow("message", "0", "older"), *written])
+
+    (run,) = rows.table.left("shop")
+
+    assert [(row.name, row.body) for row in rows.table.rows(run.run)] == [(row.key, row.body) for row in written]
