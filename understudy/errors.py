@@ -29,6 +29,7 @@
     │   ├── TokenUsed
     │   ├── TokenLeased
     │   ├── LeaseLost
+    │   ├── MapInUse
     │   └── AnswerMissing               a run that waits for a person was to go on without an answer
     ├── ActorError                      the runtime could not deliver or finish a message
     │   ├── MailboxFull
@@ -534,6 +535,10 @@ class TokenLeased(RunError):
 
 class LeaseLost(RunError):
     """The lease of this worker's turn ended, and another worker has the token: nothing of the turn was committed."""
+
+
+class MapInUse(RunError):
+    """A map with this name is under way, in this process or in another one: its results can be had when it is over."""
 
 
 class AnswerMissing(RunError, TypeError):

@@ -78,6 +78,7 @@ def loaded_record(
         conversation_id=saved.conversation_id,
         deps=deps,
         history=() if saved.own_history else None,
+        of_map=saved.of_map,
     )
     record: RunRecord
     if isinstance(runner, Agent):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from sys import maxsize
 from typing import TypeVar, assert_never
@@ -23,7 +23,6 @@ from understudy.actors.runs.group_record import GroupRunRecord, Woken
 from understudy.actors.runs.ownership import Stale
 from understudy.actors.runs.record import RunRecord
 from understudy.errors import UnderstudyError, had_its_retries
-from understudy.orchestration.agent.pauses import paused_by
 from understudy.orchestration.graph.run import GraphRun
 from understudy.orchestration.group.children import AwaitChildren, ChildFailure, ChildOrder, ChildResult, RunChildren
 from understudy.orchestration.group.group_run import GroupDone
@@ -31,9 +30,10 @@ from understudy.orchestration.journal.places import place_of_child
 from understudy.orchestration.saving.machines import Machine
 from understudy.vocabulary.checks import WrongReturn, found_instead
 from understudy.vocabulary.context.ancestry import circular
-from understudy.vocabulary.context.overlays import SessionOverlay, lasting
-from understudy.vocabulary.context.prices import in_dollars
-from understudy.vocabulary.runs.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput, Outcome, Pause, stamp
+from understudy.vocabulary.context.overlays import SessionOverlay
+from understudy.vocabulary.runs.outcomes import Complete, Incomplete, Outcome
+
+from .group_outcomes import done_outcome, paused_outcome
 
 T = TypeVar("T")
 ALL = "all"
@@ -138,7 +138,7 @@ class GroupDriver(Woken):
                         return None
                     all_of_them = False
                 case AwaitChildren(pauses=pauses):
-                    paused = self._paused(pauses)
+                    paused = paused_outcome(record, pauses)
                     record.tell_ending(epoch, paused)
                     return record.host.endings.park(record, paused, epoch)
                 case GroupDone(outcome=outcome):
@@ -147,27 +147,13 @@ class GroupDriver(Woken):
                     assert_never(step)
 
     def _complete(self, outcome: Complete[str] | Incomplete) -> None:
-        record, spending = self._record, self._record.account.spending
+        record = self._record
         conflicts = record.lay_changes(self._epoch)
         if conflicts:
             record.log.note(Conflict(conflicts))
-        if isinstance(outcome, Incomplete) and not outcome.last_text:
-            outcome = replace(outcome, last_text=self._last_text())
-        told = replace(
-            outcome,
-            turns=record.turns,
-            usage=spending.usage,
-            cost_usd=in_dollars(spending.cost),
-            children=record.outcomes.at_the_end(),
-        )
-        stamp(told, record.run_id, lasting(record.session), record.artifacts.snapshot())
+        told = done_outcome(record, outcome)
         record.tell_ending(self._epoch, told)
         record.host.endings.complete(record, told, self._epoch)
-
-    def _last_text(self) -> str:
-        """Return what the first child that is incomplete said last."""
-        endings = [self._record.endings[position] for position in sorted(self._record.endings)]
-        return next((ending.last_text for ending in endings if isinstance(ending, Incomplete)), "")
 
     def _fail(self, error: Exception) -> None:
         """End the run with an error, after its callbacks have heard of it."""
@@ -177,22 +163,6 @@ class GroupDriver(Woken):
                 record.host.endings.give_token(record, error)  # first: callbacks see the error with its token
             record.tell_ending(self._epoch, error)
             record.host.endings.fail(record, error, self._epoch)
-
-    def _paused(self, pauses: tuple[Pause, ...]) -> NeedsInput | NeedsApproval:
-        record, spending = self._record, self._record.account.spending
-        return replace(
-            paused_by(pauses),
-            run_id=record.run_id,
-            agent_id=record.group.id,
-            iterations=record.iterations,
-            turns=record.turns,
-            usage=spending.usage,
-            cost_usd=in_dollars(spending.cost),
-            session=lasting(record.session),
-            artifacts=record.artifacts.snapshot(),
-            tasks=record.machine.tasks if isinstance(record.machine, GraphRun) else {},
-            children=record.outcomes.at_the_end(),
-        )
 
     # --- beginning a child
 

@@ -161,15 +161,23 @@ class RunJournal:
         if self._claim is not None and not self.over:
             self._table.put(sql, self._claim, row)
 
-    def end(self, ending: str) -> None:
+    def end(self, ending: str, also: Callable[[Sql], object] | None = None) -> None:
         """Note that the run is over, or waits for a person. Blocks for the store; a second call does nothing.
+
+        Args:
+            ending: how it ended, in a word.
+            also: what else is done in the transaction. Without it the run is not over: if the store fails, the run is left.
 
         Raises:
             StoreError: the store failed.
         """
         if self.over or self.failed or self._claim is None:
             return
-        self._is_lost = not self._table.end(self._claim, ending)
+        try:
+            self._is_lost = not self._table.end(self._claim, ending, also=also)
+        except StoreError:
+            self.failed = also is not None
+            raise
         self.over = True
 
     def ask_to_cancel(self) -> None:

@@ -96,6 +96,11 @@ class RunJournals:
         """Return the runs of this system that nobody drives: their process died, or its store failed."""
         return [each for each in self._table.left(self._app) if not self._is_driven(each)]
 
+    def left_run(self, run_id: str) -> StoredRun | None:
+        """Return a run if nobody drives it; None if somebody does, or it is over."""
+        found = self._table.going(run_id)
+        return None if found is None or self._is_driven(found) else found
+
     def _is_driven(self, run: StoredRun) -> bool:
         return self.is_driven(run.run_id, run.owner)
 

@@ -84,6 +84,7 @@ def run_rows(run: JournaledRun, part: JournalPart) -> list[JournalRow]:
         own_history=run.options.history is not None,
         under_way=True,
         revision=run.revision,
+        of_map=run.options.of_map,
     )
     rows = [*_session(run.run_id, values, part), *artifact_rows(run, part)]
     if saved != part.run:

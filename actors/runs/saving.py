@@ -44,4 +44,5 @@ def saved_run(record: RunRecord) -> SavedRun:
         unfed=record.unfed_turn,
         events=next_seq(record.log, is_inner=record.is_inner)
         + (0 if record.is_inner or record.is_between_turns else 1),
+        of_map=record.options.of_map,
     )

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from understudy.vocabulary.runs.conversations import NO_USER
 
-from .database import Database, Part, Sql, SqlValue, prepare
+from .database import Database, Part, Row, Sql, SqlValue, prepare
 from .transactions.served_transaction import ServedTransaction
 
 KEPT = 30 * 86_400.0  # Seconds for which the end of a run is told.
@@ -72,6 +72,10 @@ FROM understudy_runs WHERE app = :app AND state = 'going' ORDER BY run
 """
 LEFT_BY = LEFT.replace(" ORDER", " AND owner = :owner ORDER")
 IS_LEFT = "SELECT 1 FROM understudy_runs WHERE run = :run AND epoch = :epoch AND state = 'going'"
+GOING = """
+SELECT run, run_id, runner_id, user_id, conversation_id, owner, epoch, takeovers, accepted FROM understudy_runs
+WHERE run_id = :run_id AND state = 'going'
+"""
 CLAIM = """
 UPDATE understudy_runs SET owner = :owner, epoch = epoch + 1, takeovers = takeovers + 1
 WHERE run = :run AND epoch = :epoch AND state = 'going'
@@ -168,8 +172,8 @@ class RunTable:
         """
         now = self._clock()
         row: dict[str, SqlValue] = {**run._asdict(), "now": now}
-        row["user_id"] = _id_text(NO_USER if run.user_id is None else run.user_id)
-        row["conversation_id"] = None if run.conversation_id is None else _id_text(run.conversation_id)
+        row["user_id"] = id_text(NO_USER if run.user_id is None else run.user_id)
+        row["conversation_id"] = None if run.conversation_id is None else id_text(run.conversation_id)
 
         def write(sql: Sql) -> Claim | None:
             if also is not None and not also(sql):
@@ -232,8 +236,16 @@ class RunTable:
         if sql.execute(FENCE, _of(claim)).rowcount == 1:
             _put(sql, claim, (row,))
 
-    def end(self, claim: Claim, ending: str, *, state: str = "over") -> bool:
+    def end(
+        self, claim: Claim, ending: str, *, state: str = "over", also: Callable[[Sql], object] | None = None
+    ) -> bool:
         """Note that a run is over, waits in the store of paused runs, or cannot go on; its rows go, unless it is parked.
+
+        Args:
+            claim: of this process.
+            ending: how it ended, in a word.
+            state: of the run from now on.
+            also: what else is done in the transaction, if this process has the run.
 
         Returns:
             False if another process has the run; then nothing is written.
@@ -247,6 +259,8 @@ class RunTable:
                 return sql.execute(TAKEN, _of(claim)).fetchone() is None
             if state != "parked":
                 sql.execute(DROP_ROWS, {"run": claim.run})
+            if also is not None:
+                also(sql)
             return True
 
         return self._database.write(write)
@@ -255,10 +269,12 @@ class RunTable:
         """Return the runs of an app that are not over, of one owner or of all, the oldest first, also those that are driven."""
         statement, values = (LEFT_BY, {"app": app, "owner": owner}) if owner else (LEFT, {"app": app})
         rows = self._database.read(lambda sql: sql.execute(statement, values).fetchall())
-        found = [StoredRun(*row) for row in rows]
-        return [
-            each._replace(user_id=id_of(each.user_id), conversation_id=id_of(each.conversation_id)) for each in found
-        ]
+        return [_stored(row) for row in rows]
+
+    def going(self, run_id: str) -> StoredRun | None:
+        """Return a run that is not over, whether or not a process drives it; None if there is none."""
+        row = self._database.read(lambda sql: sql.execute(GOING, {"run_id": run_id}).fetchone())
+        return None if row is None else _stored(row)
 
     def is_left(self, left: StoredRun) -> bool:
         """Whether a run is as it was found: no process has taken it over or ended it since."""
@@ -282,7 +298,7 @@ class RunTable:
     def erase(self, user: str, app: str | None) -> int:
         """Remove the runs of a user, in one app or in all; return how many."""
         statement = OF_USER if app is None else f"{OF_USER} AND app = :app"
-        values: dict[str, SqlValue] = {"user_id": _id_text(user)}
+        values: dict[str, SqlValue] = {"user_id": id_text(user)}
         if app is not None:
             values["app"] = app
 
@@ -316,7 +332,12 @@ def put_rows(count: int) -> str:
     )
 
 
-def _id_text(given: str) -> str:
+def _stored(row: Row) -> StoredRun:
+    run = StoredRun(*row)
+    return run._replace(user_id=id_of(run.user_id), conversation_id=id_of(run.conversation_id))
+
+
+def id_text(given: str) -> str:
     """Return a user's id as every database can keep it: PostgreSQL has no text with NUL in it."""
     return given.replace("\\", "\\\\").replace("\0", "\\0")
 

@@ -11,6 +11,7 @@ from .conversations_in_memory import ConversationsInMemory
 from .database import Database
 from .figures import HasFigures, StoreFigures
 from .grants import grants_of
+from .maps.map_table import MapTable
 from .pauses import PauseTable
 from .process_locks import HasLocks
 from .runs import RunTable
@@ -31,6 +32,7 @@ class Store:
         sessions: where the values of sessions are kept, always.
         grants: which run of all processes has a conversation; None for the memory of this process.
         runs: the journals of runs under way; None where no other process could go on with one.
+        maps: the results of maps with a name; None where there are no journals.
         locks: which processes that have the database live; None if that is not known.
     """
 
@@ -41,8 +43,10 @@ class Store:
             self.pauses = PauseTable(database)
         self.locks = database.locks if isinstance(database, HasLocks) else None
         self.runs: RunTable | None = None
+        self.maps: MapTable | None = None
         if database is not None and self.locks is not None and pauses is None:
             self.runs = RunTable(database)
+            self.maps = MapTable(database)
         self.grants = None if database is None else grants_of(database)
         self.conversations: Conversations = ConversationsInMemory() if database is None else ConversationTable(database)
         self.sessions: Sessions = SessionsInMemory() if database is None else SessionTable(database)
@@ -68,6 +72,8 @@ class Store:
             self.grants.drop_of_user(user, app)
         if self.runs is not None:
             self.runs.erase(user, app)
+        if self.maps is not None:
+            self.maps.erase(user, app)
         erased = self.conversations.erase(user, app) + Erased(values=self.sessions.erase(user, app))
         if isinstance(self.pauses, PauseTable):
             erased += Erased(pauses=self.pauses.erase(user, app))

@@ -51,6 +51,7 @@ from .argument_checks import (
     check_supervisor,
     checked_deps,
     checked_lease,
+    checked_map_name,
     checked_max_runs,
     checked_name,
     checked_recovering,
@@ -260,10 +261,28 @@ class ActorSystem:
         """
         return self._runs.paused.waiting()
 
+    def forget_map(self, name: str) -> int:
+        """Forget a map that keeps its results; the next one of this name begins with nothing. Blocks for the store.
+
+        Runs of it that were left, or wait for a person, stay as they are: `recover` and `pending` have them.
+
+        Returns:
+            How many results it had; 0 if there is no such map.
+
+        Raises:
+            MapInUse: it is under way.
+            ValueError: the system has no durable store or no journal.
+            StoreError: the store failed.
+        """
+        maps = self._runs.named_maps
+        if maps is None:
+            raise ValueError("forget_map needs a durable store and the journal, as map(…, name=…) does")
+        return maps.forget(checked_map_name(name))
+
     def erase(self, user_id: str) -> Erased:
         """Remove all that is kept of a user under this system's name. Blocks for the stores.
 
-        These are the turns and summaries of all conversations, the `user:` values and those of the conversations, and paused runs, in the
+        These are the results of maps with a name, the turns and summaries of all conversations, the `user:` values and those of the conversations, and paused runs, in the
         store of the system, in stores of memories that agents have here, and in this process. Runs of the user in other
         processes lose their conversations, so that nothing of them is stored.
 
@@ -504,6 +523,11 @@ class ActorSystem:
 def runs_of(system: ActorSystem) -> RunManager:
     """Return the manager of a system's runs; for the runtime, not for users."""
     return system._runs  # pyright: ignore[reportPrivateUsage]  # a public name would be one of the users' too
+
+
+def parked_in(system: ActorSystem) -> ParkedRuns:
+    """Return the runs that could not go on in a system; for the runtime too."""
+    return system._parked  # pyright: ignore[reportPrivateUsage]  # as above
 
 
 entered: ContextVar[ActorSystem | None] = ContextVar("understudy_system", default=None)

@@ -28,6 +28,13 @@ def checked_name(name: str) -> str:
     return name
 
 
+def checked_map_name(name: str) -> str:
+    """Return the name of a map that keeps its results, if it can be one."""
+    if not checked_text("the name of a map", name) or "\0" in name:
+        raise ValueError(f"the name of a map must not be empty, nor have a NUL character; got {name!r}")
+    return name
+
+
 def checked_max_runs(max_runs: int | None) -> int | None:
     """Return how many runs may be under way at once."""
     whole = isinstance(max_runs, int) and not isinstance(max_runs, bool)

@@ -12,6 +12,8 @@ from understudy.actors.run_view.errors import named
 from understudy.actors.run_view.failsafe import safely
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.group_record import GroupRunRecord
+from understudy.actors.runs.saving import save
+from understudy.errors import RunError
 from understudy.vocabulary.context.overlays import lasting
 
 from .late_ends import LateEnds
@@ -19,6 +21,7 @@ from .late_ends import LateEnds
 if TYPE_CHECKING:
     from understudy.actors.runs.record import RunRecord
     from understudy.actors.stores.database import Sql
+    from understudy.actors.stores.maps.map_table import MapTable
 
 
 class Journaling:
@@ -29,10 +32,12 @@ class Journaling:
 
     Args:
         journals: those of the system; None without a durable store.
+        maps: where maps keep their results; None where no process could go on with one.
     """
 
-    def __init__(self, journals: RunJournals | None) -> None:
+    def __init__(self, journals: RunJournals | None, maps: MapTable | None = None) -> None:
         self.journals = journals
+        self._maps = maps
         self.late_ends = LateEnds()
 
     @property
@@ -40,8 +45,12 @@ class Journaling:
         """Whether runs have a journal."""
         return self.journals is not None
 
-    def begin(self, record: RunRecord) -> None:
-        """Accept a run that is about to begin. Blocks for the store.
+    def begin(self, record: RunRecord, also: Callable[[Sql], bool] | None = None) -> None:
+        """Accept a run that is about to begin, if it has a journal. Blocks for the store.
+
+        Args:
+            record: of the run. It has a journal afterwards, unless `also` returned False.
+            also: what else is done in the transaction; if it returns False, nothing is done.
 
         Raises:
             TypeError: JSON cannot carry the session.
@@ -59,7 +68,7 @@ class Journaling:
                 f"{named(record.runner)}: {error}, and the run has a journal; name the key 'temp:…', or make the system with "
                 "journal=False"
             ) from None
-        self._accept(record, accepted)
+        self._accept(record, accepted, also)
 
     def go_on(self, record: RunRecord, take: Callable[[Sql], bool]) -> bool:
         """Accept a run that goes on from a token. Blocks for the store.
@@ -75,16 +84,18 @@ class Journaling:
             TypeError: JSON cannot carry the session.
             StoreError: the store failed; the token stands.
         """
-        return self._accept(record, "", take)
+        return self._accept(record, "", take, goes_on=True)
 
-    def _accept(self, record: RunRecord, accepted: str, take: Callable[[Sql], bool] | None = None) -> bool:
+    def _accept(
+        self, record: RunRecord, accepted: str, also: Callable[[Sql], bool] | None, *, goes_on: bool = False
+    ) -> bool:
         assert self.journals is not None
         named_ = self.journals.named(record.run_id, record.runner.id, record.options)
         part = self.journals.begin(record.run_id, record.account)
         is_accepted = False
         try:
-            rows, written = ([], part.written) if take is None else record.rows_for(part)
-            is_accepted = part.journal.accept(named_, accepted, rows, take)
+            rows, written = record.rows_for(part) if goes_on else ([], part.written)
+            is_accepted = part.journal.accept(named_, accepted, rows, also)
         finally:
             if not is_accepted:
                 self.journals.ended(part.journal)
@@ -99,10 +110,32 @@ class Journaling:
             safely(record, record.journal.journal.end, ending)
 
     def end_complete(self, record: RunRecord) -> None:
-        """Note that a run is about to end with its answer. Raises `LeaseLost` if another process goes on with it."""
-        self.end(record, "complete")
+        """Note that a run is about to end with its answer, and keep the answer of a run of a map.
+
+        Raises:
+            LeaseLost: another process goes on with the run.
+            RunError: the answer of a run of a map cannot be written down.
+            StoreError: the store cannot keep the answer of a run of a map; the run is left.
+        """
+        if record.options.of_map and self._maps is not None:
+            self._keep_result(record, self._maps)
+        else:
+            self.end(record, "complete")
         if record.journal is not None and not record.is_inner:
             record.journal.journal.refuse_if_lost()
+
+    def _keep_result(self, record: RunRecord, maps: MapTable) -> None:
+        try:
+            keep = maps.keeping(record.run_id, save(record))
+        except (TypeError, ValueError) as error:
+            raise RunError(
+                f"the result of run {record.run_id} of {named(record.runner)} cannot be kept for its map: {error}",
+                run_id=record.run_id,
+            ) from error
+        if record.journal is None:  # it went on from a token inside of a run, or without a journal
+            maps.write(keep)
+        else:
+            record.journal.journal.end("complete", keep)
 
     def leave(self, record: RunRecord) -> None:
         """Leave a run, which is about to be cancelled because the system stops, for a later process to go on with."""

@@ -133,6 +133,10 @@ class PausedRuns:
         found = self._tokens.last_pause(record.run_id)
         return found if found is not None and found.revision > record.revision else None
 
+    def last(self, run_id: str) -> LastPause | None:
+        """Return the last pause of a run; None without one. Blocks for the store."""
+        return self._tokens.last_pause(run_id)
+
     def withdraw(self, token: str) -> None:
         """Use up a token that no caller has; a failure of the store is only logged."""
         self._tokens.revoke(token)

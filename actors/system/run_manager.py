@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.drivers.call_run import CallRecord
 from understudy.actors.drivers.factory import driver_of, loaded_record, new_record
+from understudy.actors.journal.map_claims import NamedMaps
 from understudy.actors.journal.run_journals import RunJournals
 from understudy.actors.journal.run_owners import RunOwners
 from understudy.actors.memory.conversations import Conversations
@@ -106,7 +107,9 @@ class RunManager(RunHost[RunRecord]):
         self._tokens = Tokens() if pauses is None else StoredPauses(pauses)
         self.late_saves = LateSaves()
         """Stores the session values of runs that were ended from outside."""
-        self.journaling = Journaling(_journals(settings))
+        self.journaling = Journaling(_journals(settings), settings.store.maps)
+        self.named_maps = _named_maps(settings)
+        """The maps that keep their results; None without a durable store or a journal."""
         endings = SystemRunEndings(self._tokens, self.late_saves, hung, self.journaling)
         self.endings = endings
         self._watchdog = Watchdog(endings.deadline_passed, endings.step_overdue)
@@ -286,3 +289,10 @@ def _journals(settings: RunSettings) -> RunJournals | None:
     if not settings.journal or store.runs is None or store.locks is None or store.database is None:
         return None
     return RunJournals(store.runs, RunOwners(store.database), store.locks, settings.app, settings.lease)
+
+
+def _named_maps(settings: RunSettings) -> NamedMaps | None:
+    store = settings.store
+    if not settings.journal or store.maps is None or store.locks is None:
+        return None
+    return NamedMaps(store.maps, store.locks, settings.app)

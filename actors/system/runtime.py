@@ -25,9 +25,12 @@ from understudy.vocabulary.context.session_values import check_key
 from understudy.vocabulary.messages import Part, ToolCall, ToolResult
 from understudy.vocabulary.runs.outcomes import Complete, Outcome, TurnOutcome
 
-from .actor_system import ActorSystem, inside, runs_of
+from .actor_system import ActorSystem, inside, parked_in, runs_of
+from .argument_checks import checked_map_name
 from .default_system import current_system
-from .map_answers import Answers
+from .maps.map_answers import Answers
+from .maps.named_answers import NamedAnswers
+from .maps.named_map import NamedMap, inside_of_run
 from .memory_notice import warn_of_unused_memory
 from .run_manager import RunManager
 
@@ -104,7 +107,25 @@ class ThreadRuntime:
         _refuse_circle(checked, options.system)
         system = _system(options.system)
         _refuse_forbidden(checked, system)
-        return Answers(system, checked, iter(inputs), options, partial(_prepare_one, system, checked))
+        prepare, named = partial(_prepare_one, system, checked), _named_map(system, checked, options)
+        if named is None:
+            return Answers(system, checked, iter(inputs), options, prepare)
+        return NamedAnswers(system, checked, iter(inputs), options, prepare, named)
+
+
+def _named_map(system: ActorSystem, runner: Runner[object], options: MapOptions) -> NamedMap | None:
+    if options.name is None:
+        return None
+    if current_ancestry():
+        raise ValueError(inside_of_run(options.name))
+    maps = runs_of(system).named_maps
+    if maps is None:
+        raise ValueError(
+            f"map(…, name={options.name!r}) keeps its results, and needs a durable store and the journal: "
+            "ActorSystem(store='sqlite:///shop.db'), without journal=False; on an operating system without record locks, such as "
+            "Windows, only PostgreSQL has a journal"
+        )
+    return NamedMap(maps, runs_of(system), runner, options, parked_in(system))
 
 
 Prepare: TypeAlias = Callable[[RunManager, Runner[object], str | Sequence[Part], RunOptions], RunRecord]
@@ -252,6 +273,8 @@ def _check_map(inputs: Iterable[object], options: MapOptions) -> None:
     checked_whole("map: max_parallel", options.max_parallel, 1)
     checked_flag("map: keep_errors", options.keep_errors)
     checked_flag("map: ordered", options.ordered)
+    if options.name is not None:
+        checked_map_name(options.name)
     each = RunOptions(
         session=options.session,
         user_id=options.user_id,

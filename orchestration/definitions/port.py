@@ -26,6 +26,8 @@ class RunOptions:
     parameters: Mapping[str, JsonValue] | None = None
     """Of a workflow's run: the values of the names in its prompts."""
     budget: Budget | None = None
+    of_map: bool = False
+    """Whether a map with a name keeps the result in the store."""
 
 
 DEFAULT_MAP_PARALLEL = 16  # Runs: a key with the lowest limits bears them, and a batch is some ten times as fast.
@@ -46,6 +48,8 @@ class MapOptions:
     timeout: float | None = None
     """Seconds of each run."""
     system: object = None
+    name: str | None = None
+    """Under which the store keeps the results; None for a map that keeps none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +90,7 @@ class MapKeywords(TypedDict, total=False):
     user_id: str | None
     deps: object
     timeout: float | None
+    name: str | None
 
 
 class MapSystemKeywords(MapKeywords, total=False):

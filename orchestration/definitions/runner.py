@@ -179,6 +179,7 @@ class Runner(ABC, Generic[T_co]):
         deps: object = None,
         timeout: float | None = None,
         system: object = None,
+        name: str | None = None,
     ) -> Generator[MapAnswer[T_co] | MapFailure]:
         """Run each of many inputs, several at once, and yield the answers as they come.
 
@@ -202,10 +203,13 @@ class Runner(ABC, Generic[T_co]):
             deps: as for `run`; all runs have the same object, so it must be safe to share between threads.
             timeout: seconds that each run may take.
             system: as for `run`.
+            name: keeps the results in the system's durable store. A later call with this name, also in another process, runs
+                only inputs that have no result there, and goes on with runs that were left. See `ActorSystem.forget_map`.
 
         Raises:
             TypeError: `inputs` is a string or cannot be iterated over, or an option is of the wrong type.
-            ValueError: an option is out of range; or a tool has `isolation="caller"`, as for `submit`.
+            ValueError: an option is out of range; or a tool has `isolation="caller"`, as for `submit`; or there is a `name`, and
+                the system has no durable store, or this is inside of a run or an actor.
         """
         given = MapOptions(
             max_parallel=max_parallel,
@@ -217,6 +221,7 @@ class Runner(ABC, Generic[T_co]):
             deps=deps,
             timeout=timeout,
             system=system,
+            name=name,
         )
         return cast("Generator[MapAnswer[T_co] | MapFailure]", runtime().map(self, inputs, given))
 

@@ -30,6 +30,7 @@ class AcceptedRun:
     timeout: float | None = None
     user_id: str | None = None
     conversation_id: str | None = None
+    of_map: bool = False
 
     def options(self, deps: object) -> RunOptions:
         """Return the options with which the run begins anew; its time begins anew too."""
@@ -42,6 +43,7 @@ class AcceptedRun:
             user_id=self.user_id,
             conversation_id=self.conversation_id,
             deps=deps,
+            of_map=self.of_map,
         )
 
 
@@ -64,6 +66,7 @@ def accepted_text(input: str | tuple[Part, ...], options: RunOptions, session: M
         timeout=options.timeout,
         user_id=options.user_id,
         conversation_id=options.conversation_id,
+        of_map=options.of_map,
     )
     return written(_adapter(), accepted)
 
@@ -75,6 +78,16 @@ def accepted_of(text: str) -> AcceptedRun:
         ValueError: the text is something else, or of a format that this version does not know.
     """
     return read_version(_adapter(), text, "beginning of a run", FORMAT)
+
+
+def parts_text(parts: tuple[Part, ...]) -> str:
+    """Return an input of parts as text, the same for equal parts."""
+    return written(_parts(), parts)
+
+
+@cache
+def _parts() -> TypeAdapter[tuple[Part, ...]]:
+    return TypeAdapter(tuple[Part, ...])
 
 
 @cache

@@ -51,6 +51,8 @@ class SavedRun:
     """Whether it was under way when its process died: what failed inside of it is not done again."""
     revision: int = 0
     """Which pause it went on from, for a run that was under way."""
+    of_map: bool = False
+    """Whether a map with a name keeps its result."""
 
     def to_json(self) -> str:
         """Return the run as text.

@@ -85,7 +85,7 @@ def raises(run: us.ChangedRun) -> str:
     raise us.StoreError("no such table")
 
 
-WRONG: list[tuple[Any, str]] = [
+WRONG: list[tuple[Callable[[us.ChangedRun], Any], str]] = [
     (lambda run: None, "migrate returned None for 'clerk'"),
     (lambda run: 7, "migrate must return the state as a text, or None; got 7"),
     (lambda run: json.loads(run.state), "migrate must return the state as a text, or None"),

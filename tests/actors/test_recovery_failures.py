@@ -246,9 +246,9 @@ from understudy.testing import says
 
 at_exit, end, asked = threading.Event(), RunTable.end, threading.Event()
 
-def late(*given):
+def late(*given, **options):
     at_exit.wait()
-    return end(*given)
+    return end(*given, **options)
 
 def ask(given):
     asked.set()

@@ -12,7 +12,9 @@ from understudy import ConversationKey, PausedRun
 from understudy.actors.stores.conversation_table import ConversationTable
 from understudy.actors.stores.database import Rows, Sql, SqlValue
 from understudy.actors.stores.grants import Grants
+from understudy.actors.stores.maps.map_table import MapTable
 from understudy.actors.stores.pauses import PauseTable
+from understudy.actors.stores.runs import RunTable
 from understudy.actors.stores.sessions import SessionChange, SessionTable
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
 from understudy.vocabulary.context.session_values import owners
@@ -93,7 +95,20 @@ def pauses(database: Explained) -> None:
     table.close(RUN.run_id, 1)
 
 
-@pytest.mark.parametrize("play", [sessions, conversations, tickets, pauses])
+def maps(database: Explained) -> None:
+    RunTable(database)
+    table = MapTable(database)
+    claim = table.claim(table.made("shop", "nightly", "clerk", "ada"), "process")
+    assert claim is not None
+    table.write(lambda sql: table.assign(sql, claim, "input", "one", ""))
+    table.write(lambda sql: table.assign(sql, claim, "input", "two", "one"))
+    table.write(table.keeping("two", "result"))
+    table.item(claim, "input")
+    table.release(claim)
+    table.erase("ada", "shop")
+
+
+@pytest.mark.parametrize("play", [sessions, conversations, tickets, pauses, maps])
 def test_no_statement_of_a_run_reads_a_whole_table(play: Callable[[Explained], None], database: Explained) -> None:
     play(database)
 

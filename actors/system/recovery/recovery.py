@@ -75,6 +75,18 @@ class Recovery:
                 found.append(record)
         return found
 
+    def taken_up(self, left: StoredRun, runner: Runner[object], deps: object) -> RunRecord | None:
+        """Return the record of one run, which goes on here from now on; None if somebody else was first.
+
+        Raises:
+            Exception: what keeps it from going on; it is left as it is.
+        """
+        if left.takeovers >= MAX_TAKEOVERS:
+            raise UnderstudyError(
+                f"run {left.run_id}: {left.takeovers} processes have died while they drove it, maybe of it"
+            )
+        return self._claimed(left, runner, deps, None)
+
     def taken(self, left: StoredRun, silent_at: int | None = None) -> RunRecord | None:
         """Return the record with which a run goes on here; None if it is parked, or another process was first.
 

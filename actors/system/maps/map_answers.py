@@ -11,6 +11,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, assert_never, cast, overload
 
+from understudy.actors.system.actor_system import runs_of
 from understudy.actors.threads.promise import taken
 from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.actors.waiting.children import FirstChild
@@ -36,15 +37,12 @@ from understudy.vocabulary.context.session import SessionState
 from understudy.vocabulary.context.session_values import SessionValues
 from understudy.vocabulary.runs.outcomes import MapAnswer, MapFailure
 
-from .actor_system import runs_of
-
 if TYPE_CHECKING:
     from understudy.actors.runs.record import RunRecord
+    from understudy.actors.system.actor_system import ActorSystem
     from understudy.orchestration.definitions.port import MapOptions
     from understudy.orchestration.definitions.runner import Runner
     from understudy.vocabulary.messages import JsonValue
-
-    from .actor_system import ActorSystem
 
 DROPPED = 0.1  # Seconds a thread that drops the generator waits until its runs are cancelled; it takes far less.
 
@@ -89,6 +87,7 @@ class Answers(Generator[Answered, None, None]):
             user_id=options.user_id,
             deps=options.deps,
             timeout=options.timeout,
+            of_map=options.name is not None,
         )
         self._machine = MapRun(
             max_parallel=options.max_parallel, ordered=options.ordered, keep_errors=options.keep_errors
@@ -150,19 +149,48 @@ class Answers(Generator[Answered, None, None]):
         if self._account is not None:
             self._account.stop()
         self._news.put(None)
+        self._give_back()
 
     def __del__(self) -> None:
         # Mostly a loop was left early. But this may also be a garbage collection, on a thread that holds any lock.
-        if self._under_way:
+        if self._under_way or self._has_to_give_back:
             cancelled = threading.Event()
-            run_elsewhere(partial(_cancel, list(self._under_way.values()), self._waits, cancelled.set))
+            run_elsewhere(partial(self._drop, list(self._under_way.values()), cancelled))
             cancelled.wait(DROPPED)
+
+    def _drop(self, records: Iterable[RunRecord], cancelled: threading.Event) -> None:
+        self._cancel(records)
+        self._give_back()
+        cancelled.set()
+
+    # --- for a map with a name
+
+    @property
+    def _has_to_give_back(self) -> bool:
+        """Whether this call has taken the map."""
+        return False
+
+    def _open(self) -> None:
+        """Take the map, if there is one to take."""
+
+    def _give_back(self) -> None:
+        """Give the map back."""
+
+    def _look_away(self) -> None:
+        """Look what became of runs that others drive."""
+
+    def _news_in_time(self) -> int | None:
+        """Wait for the next run that ends; raises `queue.Empty` if it is time to look elsewhere."""
+        return taken(self._news)
 
     # --- one answer
 
     def _next(self) -> Answered:
+        if not self._closed:
+            self._open()
         while not self._closed:
             self._hear_all()
+            self._look_away()
             match self._machine.next_step():
                 case TakeInput():
                     self._take()
@@ -190,9 +218,14 @@ class Answers(Generator[Answered, None, None]):
         index = self._machine.took()
         if self._account is not None:
             self._account.start(time.monotonic)
+        with self._as_part_of_it():
+            self._begin(index, given)
+
+    @contextlib.contextmanager
+    def _as_part_of_it(self) -> Generator[None]:
         entered = enter_scope(self._scope)
         try:
-            self._begin(index, given)
+            yield
         finally:
             leave_scope(entered)
 
@@ -219,7 +252,12 @@ class Answers(Generator[Answered, None, None]):
     def _options(self, parameters: Mapping[str, JsonValue] | None) -> RunOptions:
         each = self._each
         return RunOptions(
-            session=each.session, user_id=each.user_id, deps=each.deps, timeout=each.timeout, parameters=parameters
+            session=each.session,
+            user_id=each.user_id,
+            deps=each.deps,
+            timeout=each.timeout,
+            parameters=parameters,
+            of_map=each.of_map,
         )
 
     # --- what came of the runs
@@ -232,7 +270,8 @@ class Answers(Generator[Answered, None, None]):
             runs_of(self._system).tell_refused(self._runner, error)
             raise error
         try:
-            self._hear(taken(self._news))
+            with contextlib.suppress(queue.Empty):
+                self._hear(self._news_in_time())
         finally:
             if self._waits is not None:
                 self._waits.look()
@@ -257,7 +296,15 @@ class Answers(Generator[Answered, None, None]):
         while self._under_way:
             with contextlib.suppress(KeyError):  # another thread cancels too, or has heard of the end
                 records.append(self._under_way.popitem()[1])
-        _cancel(records, self._waits)
+        self._cancel(records)
+
+    def _cancel(self, records: Iterable[RunRecord]) -> None:
+        for record in records:
+            if self._waits is not None:
+                self._waits.leave(record.link)
+            # The runs of a map with a name are kept, so that they go on when it is called again.
+            kept = record.options.of_map
+            record.host.endings.cancel(record, "the map that it was a part of is over", kept=kept)
 
 
 def _as_parameters(given: object) -> Mapping[str, JsonValue] | None:
@@ -269,12 +316,3 @@ def _copied(session: Mapping[str, JsonValue] | None) -> Mapping[str, JsonValue] 
     if session is None:
         return None
     return SessionValues(session.snapshot() if isinstance(session, SessionState) else session)
-
-
-def _cancel(records: Iterable[RunRecord], waits: FirstChild | None, then: Callable[[], object] | None = None) -> None:
-    for record in records:
-        if waits is not None:
-            waits.leave(record.link)
-        record.host.endings.cancel(record, "the map that it was a part of is over")
-    if then is not None:
-        then()
