@@ -23,7 +23,8 @@ from .conversations import fill, talk_together
 from .endings import end_runs
 from .faults import chaotic, replayed, try_all
 from .forks import fork_all
-from .kills import kill_all
+from .kill_campaigns import kill_all, kill_at_instants, kill_fresh
+from .kills import Report
 from .mixed import run_all
 from .sessions import EACH, update_together
 from .tree_machines import try_machines
@@ -72,6 +73,8 @@ jobs:
   kills    Kill a process before and after each write of its runs (--runs: so many of them, by chance), and then 20 processes,
            one after another, that go on with them. The last one must bring each run to its end: nothing finished is done
            again, nothing is lost, and no token works twice. About 300 kills a minute.
+  instants Kill a process of such a run at an instant by chance, and every other time one that goes on too.
+  fresh    As kills, with a fresh interpreter for each process. About 20 kills a minute.
 """
 
 RUNS = {
@@ -85,7 +88,10 @@ RUNS = {
     "sessions": 2_560,
     "conversations": 100_000,
     "kills": 1_000,
+    "instants": 1_000,
+    "fresh": 30,
 }
+CAMPAIGNS: dict[str, Callable[..., Report]] = {"kills": kill_all, "instants": kill_at_instants, "fresh": kill_fresh}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -101,13 +107,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "forks": _forks,
         "sessions": _sessions,
         "conversations": _conversations,
-        "kills": _kills,
     }
     store: str = options.store
     if store:
         jobs["sessions"] = partial(_sessions, stores=((store, 4),))
         jobs["conversations"] = partial(_talk_in, store)
-        jobs["kills"] = partial(_kills, url=store)
+    jobs |= {name: partial(_kills, campaign, url=store) for name, campaign in CAMPAIGNS.items()}
     for job in options.jobs or list(jobs):
         print(f"{job}:", flush=True)
         try:
@@ -251,10 +256,10 @@ def _talk_in(url: str, conversations: int) -> None:
     print(f"  {turns:>7,}  turns of 4 processes in one conversation, and none is lost or out of order", flush=True)
 
 
-def _kills(trials: int, url: str = "") -> None:
+def _kills(campaign: Callable[..., Report], trials: int, url: str) -> None:
     seed = random.randrange(1_000_000)
     print(f"  seed {seed}", flush=True)
-    report = kill_all(_progress, trials=trials, url=url, seed=seed)
+    report = campaign(_progress, trials=trials, url=url, seed=seed)
     for scenario, number in report.kinds.items():
         print(f"  {number:>7,}  kills of {scenario}")
     minutes = report.seconds / 60

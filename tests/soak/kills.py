@@ -1,13 +1,15 @@
-"""Processes that are killed before and after each of their writes, and runs that others go on with."""
+"""Trials: a process that is killed at one of its writes or at any instant, and others that go on with its runs."""
 
 from __future__ import annotations
 
 import faulthandler
+import json
 import os
 import random
 import shutil
 import signal
-import tempfile
+import subprocess
+import sys
 import time
 import traceback
 import warnings
@@ -25,7 +27,6 @@ from .kill_cast import SCENARIOS, Notes, Scenario
 from .kill_play import MADE, Play
 
 BOUND = 60  # Seconds after which a process that hangs is ended.
-DEPTH = 20  # Processes that are killed one after another while they go on.
 SOON = (1, 1, 1, 1, 2, 2, 3, 4)
 """The writes at which they are killed: late enough to get on, and early enough to get on 20 times."""
 
@@ -64,7 +65,7 @@ class Trials:
         self._warm_up()
 
     def _make_tables(self) -> None:
-        database = self._database(self._template)
+        database = _database(self._template, self._url)
         Store(database)
         database.write(lambda sql: sql.execute(MADE))
 
@@ -72,25 +73,20 @@ class Trials:
         """Play in this process, which imports all that a trial needs: its children need not."""
         trial = self._trial(SCENARIOS[0])
         for again in (False, True):
-            play = trial.begun(0, before=True)
+            play = trial.begun()
             play.go_on(waits=False) if again else play.begin()
             play.system.stop()
 
-    def _database(self, path: Path) -> Database:
-        if self._url:
-            from understudy.actors.stores.postgres.database import PostgresDatabase
-
-            return PostgresDatabase(self._url)
-        return SQLiteDatabase(str(path))
-
-    def writes_of(self, scenario: Scenario) -> int:
-        """Return how many writes a scenario has that nobody kills."""
+    def length_of(self, scenario: Scenario) -> tuple[int, float]:
+        """Return how many writes a scenario has that nobody kills, and how many seconds it takes."""
         trial = self._trial(scenario)
-        trial.play(0, before=True)
+        began = time.perf_counter()
+        trial.play()
+        seconds = time.perf_counter() - began
         writes = trial.notes.all("writes")
         faults = trial.end()
         assert not faults, f"{scenario.name}, which nobody kills: {faults}"
-        return int(writes[0]["count"])
+        return int(writes[0]["count"]), seconds
 
     def kill_at(self, scenario: Scenario, deadly: int, *, before: bool, recoveries: Sequence[int] = ()) -> None:
         """Kill a process at one write, and then each of some that go on; the last one goes on to the end."""
@@ -98,13 +94,32 @@ class Trials:
         kills = int(trial.play(deadly, before=before))
         for each in recoveries:
             kills += int(trial.recover(each, before=self._chance.random() < 0.5))
-        trial.recover(0, before=True)
+        where = f"killed {'before' if before else 'after'} write {deadly}, then at {list(recoveries)}"
+        self._finish(trial, kills, where)
+
+    def kill_after(self, scenario: Scenario, seconds: Sequence[float]) -> None:
+        """Kill a process after the first time, and those that go on after the others; the last one goes on to the end."""
+        trial = self._trial(scenario)
+        kills = int(trial.play(seconds=seconds[0]))
+        for each in seconds[1:]:
+            kills += int(trial.recover(seconds=each))
+        self._finish(trial, kills, f"killed after {', '.join(f'{each:.4f}' for each in seconds)} s")
+
+    def kill_fresh(self, scenario: Scenario, deadly: int, *, before: bool) -> None:
+        """Kill a process at one write; it is a fresh interpreter, and so is the one that goes on."""
+        trial = self._trial(scenario)
+        kills = int(trial.play_fresh(deadly, before=before))
+        self._finish(trial, kills, f"fresh, killed {'before' if before else 'after'} write {deadly}", fresh=True)
+
+    def _finish(self, trial: Trial, kills: int, where: str, *, fresh: bool = False) -> None:
+        if fresh:
+            trial.recover_fresh()
+        else:
+            trial.recover()
         self.report.untold += len(trial.notes.all("untold"))
-        faults = trial.end()
-        where = f"{scenario.name}, killed {'before' if before else 'after'} write {deadly}, then at {list(recoveries)}"
-        self.report.faults += [f"{where}: {each}" for each in faults]
+        self.report.faults += [f"{trial.name}, {where}: {each}" for each in trial.end()]
         self.report.kills += kills
-        self.report.kinds[scenario.name] += kills
+        self.report.kinds[trial.name] += kills
 
     def kill_deep(self, scenario: Scenario, writes: int, depth: int) -> None:
         """Kill a process somewhere, and then so many that recover its run, each at one of its first writes."""
@@ -116,13 +131,12 @@ class Trials:
         self.report.trials += 1
         folder = self._folder / f"{self.report.trials}"
         folder.mkdir()
-        path = folder / "runs.db"
         if not self._url:
             for each in ("", "-wal"):
                 if (made := self._template.with_name(f"template.db{each}")).exists():
                     shutil.copy(made, folder / f"runs.db{each}")
         app = f"kills{os.getpid()}x{self.report.trials}"
-        return Trial(scenario, app, folder, lambda: self._database(path), waits=bool(self._url))
+        return Trial(scenario, app, folder, self._url)
 
 
 class Trial:
@@ -131,46 +145,58 @@ class Trial:
     Args:
         scenario: what is played.
         app: the name of the system.
-        folder: for notes.
-        database: opens the store.
-        waits: whether the store may take a moment to notice that a process is dead.
+        folder: for notes, and for the file of the store.
+        url: of a PostgreSQL database; empty for an SQLite file.
     """
 
-    def __init__(
-        self, scenario: Scenario, app: str, folder: Path, database: Callable[[], Database], *, waits: bool
-    ) -> None:
+    def __init__(self, scenario: Scenario, app: str, folder: Path, url: str) -> None:
+        self.name = scenario.name
         self._scenario = scenario
         self._app = app
         self._folder = folder
-        self._database = database
-        self._waits = waits
+        self._url = url
         self.notes = Notes(folder / "notes")
 
-    def play(self, deadly: int, *, before: bool) -> bool:
-        """Play the scenario in a process that may be killed; returns whether it was."""
+    def play(self, deadly: int = 0, *, before: bool = True, seconds: float | None = None) -> bool:
+        """Play the scenario in a child that may be killed; returns whether it was."""
+        return _in_child(lambda: self.play_here(deadly, before=before), self._folder / "played", seconds)
 
-        def do() -> None:
-            play = self.begun(deadly, before=before)
-            play.begin()
-            self.notes.add("writes", count=play.database.writes)
+    def recover(self, deadly: int = 0, *, before: bool = True, seconds: float | None = None) -> bool:
+        """Go on in a child that may be killed; returns whether it was. If not, all is done and checked."""
+        return _in_child(lambda: self.recover_here(deadly, before=before), self._folder / "recovered", seconds)
 
-        return _in_child(do, self._folder / "played")
+    def play_fresh(self, deadly: int, *, before: bool) -> bool:
+        """As `play`, in a fresh interpreter."""
+        return self._in_fresh("play_here", deadly, before=before)
 
-    def recover(self, deadly: int, *, before: bool) -> bool:
-        """Go on in a process that may be killed; returns whether it was. If not, all is done and checked."""
+    def recover_fresh(self) -> bool:
+        """As `recover`, in a fresh interpreter."""
+        return self._in_fresh("recover_here", 0, before=True)
 
-        def do() -> None:
-            play = self.begun(deadly, before=before)
-            play.go_on(waits=self._waits)
-            play.database.deadly = 0
-            if not deadly:
-                play.check_end()
+    def _in_fresh(self, what: str, deadly: int, *, before: bool) -> bool:
+        given = [what, self.name, self._app, str(self._folder), self._url, deadly, before]
+        command = [sys.executable, "-c", FRESH, json.dumps(given)]
+        with (self._folder / f"{what}.err").open("w") as file:
+            status = subprocess.run(command, stderr=file, timeout=BOUND, check=False).returncode
+        return status == -signal.SIGKILL
 
-        return _in_child(do, self._folder / "recovered")
+    def play_here(self, deadly: int, *, before: bool) -> None:
+        """Play the scenario in this process, which one of its writes may kill."""
+        play = self.begun(deadly, before=before)
+        play.begin()
+        self.notes.add("writes", count=play.database.writes)
 
-    def begun(self, deadly: int, *, before: bool) -> Play:
+    def recover_here(self, deadly: int, *, before: bool) -> None:
+        """Go on in this process, which one of its writes may kill; in the end, all is done and checked."""
+        play = self.begun(deadly, before=before)
+        play.go_on(waits=bool(self._url))
+        play.database.deadly = 0
+        if not deadly:
+            play.check_end()
+
+    def begun(self, deadly: int = 0, *, before: bool = True) -> Play:
         """Begin a system in this process."""
-        database = DeadlyDatabase(self._database())
+        database = DeadlyDatabase(_database(self._folder / "runs.db", self._url))
         play = Play(self._scenario, self._app, database, self.notes)
         database.writes, database.deadly, database.before = 0, deadly, before
         return play
@@ -184,11 +210,40 @@ class Trial:
         return faults
 
 
-def _in_child(do: Callable[[], object], path: Path) -> bool:
-    """Do something in a forked child; returns whether it was killed. What goes wrong is written into a file."""
+FRESH = """
+import json, sys
+from pathlib import Path
+from tests.soak.kill_cast import SCENARIOS
+from tests.soak.kills import Trial
+
+what, name, app, folder, url, deadly, before = json.loads(sys.argv[1])
+(scenario,) = [each for each in SCENARIOS if each.name == name]
+getattr(Trial(scenario, app, Path(folder), url), what)(deadly, before=before)
+"""
+
+
+def _database(path: Path, url: str) -> Database:
+    if url:
+        from understudy.actors.stores.postgres.database import PostgresDatabase
+
+        return PostgresDatabase(url)
+    return SQLiteDatabase(str(path))
+
+
+def _in_child(do: Callable[[], object], path: Path, seconds: float | None = None) -> bool:
+    """Do something in a forked child; returns whether it was killed. What goes wrong is written into a file.
+
+    Args:
+        do: what.
+        path: of that file.
+        seconds: after which it is killed, wherever it is; None for never.
+    """
     pid = os.fork()
     if pid == 0:
         _do_and_exit(do, path.with_suffix(".err"))
+    if seconds is not None:
+        time.sleep(seconds)  # an instant by chance is what is wanted
+        os.kill(pid, signal.SIGKILL)
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     if status not in (0, 1, -signal.SIGKILL):
         path.with_suffix(".end.err").write_text(f"a process ended with {status}")
@@ -205,41 +260,3 @@ def _do_and_exit(do: Callable[[], object], path: Path) -> None:
             file.flush()
             os._exit(1)
         os._exit(0)
-
-
-def kill_all(
-    progress: Callable[[str], object],
-    *,
-    trials: int | None = None,
-    url: str = "",
-    seed: int = 0,
-    depth: int = DEPTH,
-    scenarios: Sequence[Scenario] = SCENARIOS,
-) -> Report:
-    """Kill a process before and after each write of each scenario, then inside of recoveries.
-
-    Args:
-        progress: told of each scenario.
-        trials: how many there are at most, chosen by the seed; None for all.
-        url: of a PostgreSQL database; empty for SQLite.
-        seed: of what is left to chance.
-        depth: how many processes are killed one after another that go on with one run.
-        scenarios: which ones.
-    """
-    with tempfile.TemporaryDirectory(prefix="understudy-soak-", ignore_cleanup_errors=True) as folder:
-        all_, began, chance = Trials(Path(folder), url, seed), time.perf_counter(), random.Random(seed)
-        writes = {each.name: all_.writes_of(each) for each in scenarios}
-        points = [
-            (each, n, before) for each in scenarios for n in range(1, writes[each.name] + 1) for before in (True, False)
-        ]
-        if trials is not None:
-            points = chance.sample(points, min(trials, len(points)))
-        points.sort(key=lambda point: point[0].name)
-        for number, (scenario, deadly, before) in enumerate(points):
-            all_.kill_at(scenario, deadly, before=before)
-            if (number + 1) % 50 == 0:
-                progress(f"{number + 1} trials of {len(points)}, {len(all_.report.faults)} faults")
-        for each in scenarios if trials is None else chance.sample(list(scenarios), 1):
-            all_.kill_deep(each, writes[each.name], depth)
-        all_.report.seconds = time.perf_counter() - began
-        return all_.report

@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,7 +22,8 @@ from .conversations import talk_together
 from .endings import ROUND, end_runs
 from .faults import FAULTS, replayed, try_all
 from .footprint import Footprint
-from .kills import kill_all
+from .kill_campaigns import kill_all, kill_at_instants, kill_fresh
+from .kills import Report as KillReport
 from .mixed import Report, run_all
 from .sessions import EACH, update_together
 from .tree_machines import try_machines
@@ -88,11 +91,18 @@ def test_processes_that_talk_in_one_conversation_on_a_server_take_turns_and_lose
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
-def test_a_run_whose_process_is_killed_at_a_write_goes_on_to_its_end() -> None:
-    report = kill_all(unheard, trials=12, seed=7, depth=4)
+@pytest.mark.parametrize(
+    ("campaign", "trials", "least"),
+    [(partial(kill_all, depth=4), 12, 12), (kill_at_instants, 11, 3), (kill_fresh, 2, 2)],
+    ids=["writes", "instants", "fresh"],
+)
+def test_a_run_whose_process_is_killed_goes_on_to_its_end(
+    campaign: Callable[..., KillReport], trials: int, least: int
+) -> None:
+    report = campaign(unheard, trials=trials, seed=7)
 
     assert report.faults == []
-    assert report.kills >= 12
+    assert report.kills >= least
 
 
 def test_a_thousand_runs_are_of_the_kinds_they_should_be() -> None:
