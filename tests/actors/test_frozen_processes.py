@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 import understudy as us
+from tests.support import postgres
 from tests.support.killing import Effects, worker
 from tests.support.scripts import eventually
+from understudy.actors.journal.run_owners import RunOwner, RunOwners
 from understudy.actors.stores.open_store import open_store
 from understudy.actors.stores.sqlite_writers import writer_of
 
@@ -134,6 +136,46 @@ def test_a_run_of_a_process_that_was_stopped_for_less_than_its_lease_stays_there
 
         assert system.in_flight == 0
     assert told.read_text() == "did a"
+
+
+def test_a_server_that_starts_again_costs_no_process_its_runs(
+    effects: Effects, told: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads, writes = os.pipe()
+    looks, going = list[str](), RunOwners.going
+
+    def counted(owners: RunOwners, app: str) -> list[RunOwner]:
+        found = going(owners, app)
+        looks.append(app)
+        return found
+
+    @us.tool
+    def act(ctx: us.ToolContext, word: str) -> str:
+        """Act, and wait."""
+        effects.note(ctx.call_key)
+        os.read(reads, 1)
+        return f"did {word}"
+
+    agent = worker("clerk", act, ["a"])
+    monkeypatch.setattr(RunOwners, "going", counted)
+    with postgres.running() as server:
+        store = server.new_database()
+        child = forked(lambda: told.write_text(outcome_of(agent, us.ActorSystem("shop", store=store, lease=60.0))))
+        with watching(store, agent) as system:
+            eventually(lambda: len(effects.noted) == 1, "the run waits in its tool")
+            server.kill()
+            server.start()
+            before = len(looks)
+            eventually(lambda: len(looks) > before + 5, "the store is looked into again")
+            os.write(writes, b".")
+            os.waitpid(child, 0)
+
+            assert system.in_flight == 0
+    os.close(reads)
+    os.close(writes)
+
+    assert told.read_text() == "did a"
+    assert len(effects.noted) == 1
 
 
 def test_a_child_of_a_killed_process_does_not_keep_its_runs(store: str, effects: Effects) -> None:

@@ -67,9 +67,13 @@ _going = RunOwners.going
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
     found = Looks()
+
+    def going(owners: RunOwners, app: str) -> list[RunOwner]:
+        return found.going(owners, app)
+
     monkeypatch.setattr("understudy.actors.system.recovery.takeovers.LOOK", 0.01)
     monkeypatch.setattr(parked_runs, "FIRST_PAUSE", 0.001)
-    monkeypatch.setattr(RunOwners, "going", lambda owners, app: found.going(owners, app))
+    monkeypatch.setattr(RunOwners, "going", going)
     return found
 
 
@@ -122,7 +126,10 @@ def test_a_run_whose_process_lives_is_left_to_it(either_store: str, looks: Looks
     handle = agent.submit("go", system=us.ActorSystem("shop", store=either_store))
     assert gate.entered.wait(WAIT)
 
-    with watching(either_store, agent, deps=lambda run: asked.set()):
+    def deps(run: us.LeftRun) -> None:
+        asked.set()
+
+    with watching(either_store, agent, deps=deps):
         looks.wait_for(3)
         gate.open()
 
@@ -292,19 +299,18 @@ def test_a_system_that_has_stopped_takes_nothing_over(store: str, effects: Effec
     assert not is_all_over(store)
 
 
-def test_a_forked_child_looks_after_its_neighbours_from_its_first_run_on(store: str, effects: Effects) -> None:
-    agent = worker("clerk", effects.tool(idempotent=True), ["a"])
+def test_a_forked_child_looks_after_its_neighbours_from_its_first_run_on(
+    store: str, effects: Effects, tmp_path: Path
+) -> None:
+    agent, told = worker("clerk", effects.tool(idempotent=True), ["a"]), tmp_path / "told"
 
     def threads() -> list[str]:
         return [each.name for each in threading.enumerate() if each.name == "understudy-takeovers"]
 
     def child(system: us.ActorSystem) -> None:
-        assert not threads()
-        leave_run(agent, store, effects)
+        before = len(threads())
         agent.run("go", system=system)
-        assert len(threads()) == 1
-        eventually(lambda: is_all_over(store), "the run has ended")
-        (Path(store.removeprefix("sqlite:///")).parent / "done").touch()
+        told.write_text(f"{before} {len(threads())}")
 
     with watching(store, agent) as system:
         process = os.fork()
@@ -315,7 +321,11 @@ def test_a_forked_child_looks_after_its_neighbours_from_its_first_run_on(store: 
                 os._exit(0)
         os.waitpid(process, 0)
 
-    assert (Path(store.removeprefix("sqlite:///")).parent / "done").exists()
+    assert told.read_text() == "0 1"
+
+
+def no_deps(run: us.LeftRun) -> None:
+    """Make nothing."""
 
 
 @pytest.mark.parametrize(
@@ -326,7 +336,7 @@ def test_a_forked_child_looks_after_its_neighbours_from_its_first_run_on(store: 
         ({"recover": "always", "deps": 3}, TypeError, "deps must be a plain function of a run"),
         ({"recover": "always", "runners": [3]}, TypeError, "runners must be agents, groups or workflows"),
         ({"recover": "always", "runners": 3}, TypeError, "runners must be a list"),
-        ({"deps": lambda run: None}, ValueError, "deps= is for recover='always'"),
+        ({"deps": no_deps}, ValueError, "deps= is for recover='always'"),
         ({"recover": "always", "journal": False}, ValueError, "recover needs a durable store and the journal"),
         ({"recover": "always", "store": None}, ValueError, "recover needs a durable store and the journal"),
     ],
@@ -334,5 +344,7 @@ def test_a_forked_child_looks_after_its_neighbours_from_its_first_run_on(store: 
 def test_a_system_that_could_not_recover_is_refused_when_it_is_made(
     options: dict[str, Any], error: type[Exception], words: str, store: str
 ) -> None:
+    given: dict[str, Any] = {"store": store, **options}
+
     with pytest.raises(error, match=words):
-        us.ActorSystem("shop", **({"store": store} | options))
+        us.ActorSystem("shop", **given)
