@@ -127,6 +127,13 @@ def test_a_look_makes_no_file_and_no_table(tmp_path: Path) -> None:
     assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == before
 
 
+def test_a_look_makes_no_table_on_a_server(postgres_url: str) -> None:
+    for _ in range(2):
+        runs = looked_at(postgres_url)
+        assert not runs.list.has_tables
+        assert list(runs.statuses(over=True)) == []
+
+
 def test_a_look_leaves_tables_of_an_earlier_version_as_they_are(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/runs.db"
     with us.ActorSystem("shop", store=url) as system:

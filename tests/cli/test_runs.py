@@ -309,6 +309,15 @@ def test_a_run_that_a_living_process_drives_is_refused(capsys: pytest.CaptureFix
     assert "a living process drives run" in capsys.readouterr().err
 
 
+def test_options_may_come_before_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+    waits = waiting()
+
+    assert main(["runs", "--store", URL, "show", waits.run_id]) == 0
+    assert main(["runs", "delete", "--store", URL, "--yes", waits.run_id]) == 0
+
+    assert "deleted: 1 run" in capsys.readouterr().out
+
+
 # --- cancelling
 
 

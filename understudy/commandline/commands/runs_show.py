@@ -38,8 +38,10 @@ if TYPE_CHECKING:
 ABOUT = """\
 Tell where a run stands, and its tool calls: which are finished, which are in
 doubt, and which wait. A call in doubt was under way when its process died, and
-may have had its effect. What looks like a secret is hidden. If the run waits,
-its token is printed, with which anybody who has the store goes on with it.
+may have had its effect; one whose tool is idempotent or transactional, or can
+reconcile, needs no person when the run goes on. What looks like a secret is
+hidden. If the run waits, its token is printed, with which anybody who has the
+store goes on with it.
 
 examples:
   understudy runs show RUN --store sqlite:///shop.db
@@ -150,13 +152,18 @@ def _lines(told: Told, arguments: argparse.Namespace) -> Iterator[str]:
     where = "" if status.conversation_id is None else f", conversation {status.conversation_id}"
     yield one_line(f"user {status.user_id}{where}, takeovers: {status.takeovers}")
     for run in told.runs:
-        yield f"{' > '.join(map(one_line, run.path))}: {run.turns} turns"
+        yield f"{' > '.join(map(one_line, run.path))}{_turns(run.turns)}"
         yield from [f"  {_call_line(each, hide)}" for each in run.calls]
     for pause in told.pauses:
         yield f"waits for {hide.text(shown_pause(_hidden_pause(pause, hide)))} (pause {one_line(pause.id)})"
     if told.token:
         yield f"token: {told.token}"
     yield from _how_to_go_on(told, store_option(arguments))
+
+
+def _turns(count: int) -> str:
+    """Return the number of an agent's turns in words; empty for a group, which has none."""
+    return f": {count} {'turn' if count == 1 else 'turns'}" if count else ""
 
 
 def _call_line(told: ToldCall, hide: Redactor) -> str:
