@@ -245,7 +245,7 @@ if TYPE_CHECKING:
     from understudy.vocabulary.tools.decorator import tool
     from understudy.vocabulary.tools.definition import Tool, ToolLike
     from understudy.vocabulary.tools.questions import ask_user
-    from understudy.vocabulary.tools.reconciling import CannotTell, DidNotHappen, Happened
+    from understudy.vocabulary.tools.reconciling import CannotTell, DidNotHappen, Happened, Reconciliation
     from understudy.vocabulary.tools.toolset import Toolset
 else:
     _HOMES = {
@@ -501,7 +501,7 @@ else:
         ),
         "understudy.vocabulary.runs.left_runs": ("ChangedRun", "LeftRun", "ParkedRun", "WaitingRun"),
         "understudy.vocabulary.runs.stored_runs": ("StoredRunStatus",),
-        "understudy.vocabulary.tools.reconciling": ("CannotTell", "DidNotHappen", "Happened"),
+        "understudy.vocabulary.tools.reconciling": ("CannotTell", "DidNotHappen", "Happened", "Reconciliation"),
         "understudy.vocabulary.actors.system_events": (
             "ActorBackedOff",
             "ActorFailed",
@@ -679,6 +679,7 @@ __all__ = [
     "Query",
     "RateLimited",
     "ReasoningPart",
+    "Reconciliation",
     "Recorder",
     "Rehearsal",
     "Reject",

@@ -20,7 +20,7 @@ from understudy.vocabulary.context.overlays import CallSession
 from understudy.vocabulary.context.run_values import values_of_run
 from understudy.vocabulary.context.session import ToolContext
 from understudy.vocabulary.messages import ToolCall, ToolResult
-from understudy.vocabulary.tools.reconciling import CannotTell, DidNotHappen, Happened, wants_context
+from understudy.vocabulary.tools.reconciling import CannotTell, DidNotHappen, Happened, names_wanted, wants_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,11 +70,17 @@ def _asked(
     record: AgentRunRecord, tool: Tool[..., object], ask: Callable[..., object], call: ToolCall
 ) -> ToolResult | CannotTell | None:
     """Return the result of a call that happened, and None if it did not happen."""
+    from understudy.vocabulary.tools.schemas import check_arguments  # loads pydantic
+
     key = record.call_key(call.id)
-    given: tuple[object, ...] = (key, dict(call.arguments))
-    if wants_context(ask):
-        given = (_context(record, call, key), *given)
-    match ask(*given):
+    given: tuple[object, ...] = (_context(record, call, key), key) if wants_context(ask) else (key,)
+    names, named = names_wanted(ask, [each.name for each in tool.signature.parameters]), dict[str, object]()
+    if names is None:
+        given = (*given, dict(call.arguments))
+    else:
+        as_taken = check_arguments(tool.signature, tool.name, call.arguments)
+        named = {name: as_taken[name] for name in names}
+    match ask(*given, **named):
         case Happened(result=result):
             return result_of(call, tool, rendered(result), record)
         case DidNotHappen():

@@ -59,6 +59,10 @@ class Sql(Protocol):
         ...
 
 
+class InTheWay(StoreError):
+    """Others were in the way of a transaction that is not repeated by itself; nothing was changed."""
+
+
 class OpenSql(Sql, Protocol):
     """One open transaction that nobody shares; also for statements that a tool writes itself."""
 
@@ -106,7 +110,10 @@ class Database(Protocol):
     def write_alone(self, work: Callable[[OpenSql], T]) -> T:
         """Return what `work` returns, once that is committed, in a transaction that is shared with no other work.
 
-        `work` may take some seconds: others that wait for the same rows or the same file wait for it.
+        `work` may take some seconds: others that wait for the same rows or the same file wait for it. It is called once.
+
+        Raises:
+            InTheWay: others were in the way; nothing was changed.
         """
         ...
 

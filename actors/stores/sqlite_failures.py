@@ -13,6 +13,8 @@ _BREAKING = frozenset(
     )
 )
 
+_WRITE_LOCK = "120"  # The byte of the file `-shm` that a writer in WAL mode locks.
+
 
 def is_locked(error: BaseException) -> bool:
     """Whether others have the file locked, so that it may be tried again."""
@@ -48,7 +50,9 @@ def why(error: BaseException, path: Path, patience: float) -> str:
         return f"the file is not there; expected what was made when the store was opened ({error})"
     code = _code(error) if isinstance(error, sqlite3.Error) else 0
     if is_locked(error):
-        return f"others have kept it locked for {patience:g} s; expected it to be free sooner ({error})"
+        who = _writer_now(path)
+        told = f"process {who} writes now" if who else "expected it to be free sooner"
+        return f"others have kept it locked for {patience:g} s; {told} ({error})"
     if code == sqlite3.SQLITE_NOTADB:
         return "this is no SQLite database; expected one, or no file yet"
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
@@ -62,6 +66,20 @@ def why(error: BaseException, path: Path, patience: float) -> str:
     if "no such table" in str(error):
         return f"its tables are gone; expected the file with which the store was opened ({error})"
     return f"{error}"
+
+
+def _writer_now(path: Path) -> int:
+    """Return the id of the process that has the lock for writers; 0 where the system does not tell. Linux does."""
+    try:
+        inode = os.stat(f"{path}-shm").st_ino
+        lines = Path("/proc/locks").read_text().splitlines()
+    except OSError:
+        return 0
+    for line in lines:  # such as "3: POSIX  ADVISORY  WRITE 4711 08:01:131 120 120"
+        words = line.split()
+        if len(words) == 8 and words[3] == "WRITE" and words[5].endswith(f":{inode}") and words[6] == _WRITE_LOCK:
+            return max(0, int(words[4]))
+    return 0
 
 
 def _changed(error: BaseException) -> str:

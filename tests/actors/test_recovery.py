@@ -143,6 +143,14 @@ def happened(key: str, arguments: us.JsonObject) -> us.Happened:
     return us.Happened(f"{arguments['word']} was done")
 
 
+def happened_to(key: str, word: str) -> us.Happened:
+    return us.Happened(f"{word} was done")
+
+
+def happened_in(ctx: us.ToolContext, key: str, **named: object) -> us.Happened:
+    return us.Happened(f"{named['word']} was done")
+
+
 def did_not(ctx: us.ToolContext, key: str, arguments: us.JsonObject) -> us.DidNotHappen:
     assert ctx.call_key == key
     return us.DidNotHappen()
@@ -160,7 +168,15 @@ def fails(key: str, arguments: us.JsonObject) -> us.Happened:
     raise LookupError("no such table")
 
 
-@pytest.mark.parametrize(("ask", "told", "made"), [(happened, "a was done", 2), (did_not, "did a", 3)])
+@pytest.mark.parametrize(
+    ("ask", "told", "made"),
+    [
+        (happened, "a was done", 2),
+        (happened_to, "a was done", 2),
+        (happened_in, "a was done", 2),
+        (did_not, "did a", 3),
+    ],
+)
 def test_a_tool_that_knows_says_what_became_of_its_call(
     ask: Callable[..., object], told: str, made: int, effects: Effects, store: str
 ) -> None:

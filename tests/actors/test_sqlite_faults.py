@@ -6,6 +6,7 @@ import os
 import signal
 import sqlite3
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
@@ -23,6 +24,7 @@ from understudy import PausedRun, StoreError
 from understudy.actors.stores import sqlite_file
 from understudy.actors.stores.database import Part, Sql, prepare
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
+from understudy.actors.stores.sqlite_failures import why
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork"),
@@ -350,3 +352,30 @@ def test_a_process_ends_in_the_midst_of_writes_of_daemon_threads(tmp_path: Path)
 
         assert (process.returncode, err) == (0, "")
         assert {line.strip() for line in told} <= words(opened(path))
+
+
+HOLDS = """
+import sqlite3, sys
+database = sqlite3.connect(sys.argv[1], isolation_level=None)
+database.execute("BEGIN IMMEDIATE")
+print("has it", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who has a lock")
+def test_the_error_of_a_locked_file_names_the_process_that_writes(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    with closing(sqlite3.connect(path, timeout=0.0, isolation_level=None)) as database:
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("CREATE TABLE a (b INTEGER)")
+        command = [sys.executable, "-c", HOLDS, str(path)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+            assert other.stdout is not None
+            assert other.stdout.readline() == "has it\n"
+            with pytest.raises(sqlite3.OperationalError) as locked:
+                database.execute("BEGIN IMMEDIATE")
+            told = why(locked.value, path, 5.0)
+            other.communicate("")
+
+    assert told.startswith(f"others have kept it locked for 5 s; process {other.pid} writes now")

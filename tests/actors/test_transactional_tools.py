@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,10 @@ Body = Callable[[us.ToolContext], object]
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Shelf:
-    if request.param == "postgresql":
-        return Shelf(request.getfixturevalue("postgres_url"))
-    return Shelf(f"sqlite:///{tmp_path}/shop.db")
+def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shelf]:
+    is_server = request.param == "postgresql"
+    yield Shelf(request.getfixturevalue("postgres_url") if is_server else f"sqlite:///{tmp_path}/shop.db")
+    gc.collect()  # the connections of the systems, of which the server has few
 
 
 def tool(body: Body, name: str = "book", **options: Any) -> us.Tool[..., object]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import textwrap
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +16,22 @@ import pytest
 from tests.support.killing import killed
 from tests.support.paths import ROOT, wire_folder
 from tests.support.programs import Models, performed, program_text
-from understudy import ActorRef, ActorSystem, Agent, Budget, BudgetExceeded, Complete, LoadedSpec, SessionState
+from tests.support.scripts import WAIT
+from tests.support.shelf import Shelf
+from understudy import (
+    ActorRef,
+    ActorSystem,
+    Agent,
+    Budget,
+    BudgetExceeded,
+    Complete,
+    FunctionModel,
+    LoadedSpec,
+    ModelRequest,
+    ModelTurn,
+    SessionState,
+    Tool,
+)
 from understudy.testing import ScriptedModel, calls, says
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -42,7 +59,7 @@ def shown(number: int, document: Path) -> str:
 
 
 def test_every_program_has_a_file_or_a_reason() -> None:
-    assert FILES.keys() | NOT_YET.keys() == set(range(1, 18))
+    assert FILES.keys() | NOT_YET.keys() == set(range(1, 19))
     assert FILES.keys() & NOT_YET.keys() == set()
 
 
@@ -253,6 +270,30 @@ def test_turn_by_turn(capsys: pytest.CaptureFixture[str]) -> None:
         pass
 
     assert capsys.readouterr().out == "Yes: seven.\n"
+
+
+def test_a_tool_that_is_never_run_twice_by_mistake(tmp_path: Path) -> None:
+    shelf = Shelf(f"sqlite:///{tmp_path}/shop.db")
+    with performed(FILES[18]) as names:
+        charge, book = names["charge"], names["book"]
+    assert isinstance(charge, Tool)
+    assert isinstance(book, Tool)
+    here = os.getpid()
+
+    def next_turn(request: ModelRequest) -> ModelTurn:
+        if request.turn == 2 and os.getpid() != here:
+            os.kill(os.getpid(), signal.SIGKILL)
+        turns = [calls("charge", order="7", cents=250), calls("book", sku="bell", units=2)]
+        return turns[request.turn - 1] if request.turn <= 2 else says("Booked.")
+
+    agent = Agent("seller", model=FunctionModel(next_turn), tools=[charge, book])
+    assert killed(lambda: agent.run("two bells", system=shelf.system()))
+
+    (handle,) = shelf.system().recover(runners=[agent])
+
+    outcome = handle.result(timeout=WAIT)
+    assert [result.content for message in outcome.messages for result in message.tool_results] == ["R-7-250", "booked"]
+    assert shelf.units == 5
 
 
 def test_from_pykka(capsys: pytest.CaptureFixture[str]) -> None:

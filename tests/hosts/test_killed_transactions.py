@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -21,10 +23,10 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is ki
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Shelf:
-    if request.param == "postgresql":
-        return Shelf(request.getfixturevalue("postgres_url"))
-    return Shelf(f"sqlite:///{tmp_path}/shop.db")
+def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shelf]:
+    is_server = request.param == "postgresql"
+    yield Shelf(request.getfixturevalue("postgres_url") if is_server else f"sqlite:///{tmp_path}/shop.db")
+    gc.collect()  # the connections of the systems, of which the server has few
 
 
 @us.tool(transactional=True)

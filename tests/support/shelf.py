@@ -26,7 +26,6 @@ class Shelf:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        us.ActorSystem("shop", store=url).stop()  # makes the file
         self.ask("CREATE TABLE shelf (sku TEXT PRIMARY KEY, units INTEGER CHECK (units >= 0))")
         self.ask("INSERT INTO shelf VALUES ('bell', 7)")
 

@@ -14,20 +14,20 @@ import random
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from understudy.actors.stores.database import OpenSql, Rows, Sql, SqlValue, UnfitId
+from understudy.actors.stores.database import InTheWay, OpenSql, Rows, Sql, SqlValue, UnfitId
 from understudy.actors.stores.figures import StoreFigures
 from understudy.actors.stores.transactions.given_statements import for_psycopg
 from understudy.actors.threads.forked import Stage, at_fork
 from understudy.errors import StoreError
 from understudy.vocabulary.context.transactions import SqlParameters, SqlRows
 
-from .connections import LIFE_TEXT, PATIENCE, Connections
+from .connections import LIFE_TEXT, PATIENCE, SESSION, Connections
 from .counts import Counts
 from .doubt import Begun, begin, was_committed
 from .failures import is_conflict, is_passing, shown_url, statement_of, why
@@ -95,7 +95,13 @@ class PostgresDatabase:
 
     def write_alone(self, work: Callable[[OpenSql], T]) -> T:
         """Return what `work` returns, once that is committed: no transaction is shared here."""
-        return self._repeat(work, reads_only=False)
+        begun = list[OpenSql]()
+
+        def first(sql: OpenSql) -> T:
+            begun.append(sql)
+            return work(sql)
+
+        return self._repeat(first, reads_only=False, begun=begun)
 
     def read(self, work: Callable[[Sql], T]) -> T:
         """Return what `work` returns, which only reads."""
@@ -104,13 +110,13 @@ class PostgresDatabase:
     def drop_remains(self) -> None:
         """Do nothing: the server's own vacuum removes old rows, and its administrator decides about logs and backups."""
 
-    def _repeat(self, work: Callable[[OpenSql], T], *, reads_only: bool) -> T:
+    def _repeat(self, work: Callable[[OpenSql], T], *, reads_only: bool, begun: Sequence[OpenSql] = ()) -> T:
         _check_psycopg()
         if self._pid != os.getpid():  # a fork in C, which called nobody
             self.leave_to_parent()
         counts, lane, told = self._counts, _Lane(self._lane), ""
         try:
-            return self._attempt_until(time.monotonic() + PATIENCE, work, lane, reads_only=reads_only)
+            return self._attempt_until(time.monotonic() + PATIENCE, work, lane, begun, reads_only=reads_only)
         except StoreError as error:
             told = str(error)
             raise
@@ -118,7 +124,10 @@ class PostgresDatabase:
             lane.leave()
             counts.ends(told)
 
-    def _attempt_until(self, until: float, work: Callable[[OpenSql], T], lane: _Lane, *, reads_only: bool) -> T:
+    def _attempt_until(
+        self, until: float, work: Callable[[OpenSql], T], lane: _Lane, begun: Sequence[OpenSql], *, reads_only: bool
+    ) -> T:
+        """Repeat a transaction until it is done, or its time is over; not once there is something in `begun`."""
         import psycopg
 
         pause = PAUSE
@@ -127,7 +136,9 @@ class PostgresDatabase:
                 return self._transact(work, until, reads_only=reads_only, in_lane=lane.is_in)
             except (psycopg.Error, OSError, UnicodeEncodeError, UnfitId) as error:
                 failure = error
-            if not is_passing(failure) or time.monotonic() + pause >= until:
+            if begun and is_conflict(failure):
+                raise InTheWay(str(self._told(failure)), store=repr(self)) from _bare(failure)
+            if begun or not is_passing(failure) or time.monotonic() + pause >= until:
                 raise self._told(failure) from _bare(failure)
             self._counts.repeats()
             lane.enter(until)
@@ -248,8 +259,7 @@ class _Transaction:
         text: Any = for_psycopg(statement, named=isinstance(parameters, Mapping))
         try:
             if not self._is_limited:
-                limit: Any = f"SET LOCAL statement_timeout = {max(1, round(1000 * left()))}"
-                self._connection.execute(limit, prepare=False)
+                self._connection.execute(_limits(left()), prepare=False)
                 self._is_limited = True
             cursor = self._connection.execute(text, cast(Any, parameters))
             columns = [column.name for column in cursor.description or ()]
@@ -257,6 +267,14 @@ class _Transaction:
         except psycopg.Error as error:
             failure = error
         raise _bare(failure) or failure
+
+
+def _limits(seconds: float) -> Any:
+    """Return the statement that gives a tool's statements so long, and its pauses a bit longer: the caller ends those."""
+    milliseconds = max(1, round(1000 * seconds))
+    idle = max(int(SESSION["idle_in_transaction_session_timeout"]), milliseconds + 500)
+    text = f"SET LOCAL statement_timeout = {milliseconds}; SET LOCAL idle_in_transaction_session_timeout = {idle}"
+    return text.encode()
 
 
 def _is_lost(connection: psycopg.Connection[Any]) -> bool:

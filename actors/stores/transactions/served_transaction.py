@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from understudy.actors.stores.database import Database, OpenSql
+from understudy.actors.stores.database import Database, InTheWay, OpenSql
 from understudy.actors.threads.promise import Promise
 from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.errors import StoreError
@@ -187,16 +187,22 @@ class ServedTransaction:
                 store=repr(self._database),
             )
         try:
-            self._database.write_alone(self._answer_all)
+            self._write()
             if self._then is not None:
                 self._then()
         finally:
             self._guard.release()
 
+    def _write(self) -> None:
+        try:
+            self._database.write_alone(self._answer_all)
+        except InTheWay:
+            raise Undone("the database could not put it in a row with those of others", by_others=True) from None
+
     def _answer_all(self, sql: OpenSql) -> None:
         """Do what is asked for, until the transaction is to be committed."""
         if self._began:
-            raise Undone("the database could not put it in a row with those of others", by_others=True)
+            raise Undone("the database gave it up when others had the file", by_others=True)
         self._began = True
         self._until = time.monotonic() + self._limit
         self._ready.set(None)

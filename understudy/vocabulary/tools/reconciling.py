@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -34,9 +35,11 @@ class CannotTell:
     """Nobody knows yet: a person decides."""
 
 
-Reconciled: TypeAlias = Happened | DidNotHappen | CannotTell
-Reconcile: TypeAlias = "Callable[..., Reconciled]"
-"""A function of the call's key and arguments, or of the tool's context, these two."""
+Reconciliation: TypeAlias = Happened | DidNotHappen | CannotTell
+"""What a `reconcile` function returns."""
+Reconcile: TypeAlias = "Callable[..., Reconciliation]"
+"""A function of the call's key and arguments, or of the tool's context and these. The arguments are one mapping, or parameters with
+the names of the tool's."""
 
 
 def checked_reconcile(where: str, given: object) -> Callable[..., Any] | None:
@@ -55,6 +58,24 @@ def checked_reconcile(where: str, given: object) -> Callable[..., Any] | None:
     if is_async(given):
         raise TypeError(f"{where} must be a plain function; this one is async def")
     return given
+
+
+def names_wanted(reconcile: Callable[..., object], known: Collection[str]) -> tuple[str, ...] | None:
+    """Return the arguments of the call that the function takes by name; None for one that takes all in one mapping.
+
+    Args:
+        reconcile: the function.
+        known: the names of the tool's parameters.
+    """
+    try:
+        parameters = list(inspect.signature(reconcile).parameters.values())
+    except (TypeError, ValueError):  # a builtin
+        return None
+    rest = parameters[2 if wants_context(reconcile) else 1 :]
+    names = [each.name for each in rest if each.kind is not each.VAR_KEYWORD]
+    if names == ["arguments"] or any(name not in known for name in names):
+        return None
+    return tuple(known) if len(names) < len(rest) else tuple(names)
 
 
 def wants_context(reconcile: Callable[..., object]) -> bool:
