@@ -462,9 +462,13 @@ def test_the_health_of_a_system_has_the_figures_of_its_file(tmp_path: Path) -> N
         assert other.health().store is None
 
 
+def _nothing(sql: Sql) -> None:
+    """Do nothing."""
+
+
 def waiting_jobs(writer: SQLiteWriter, kinds: str) -> list[Job]:
     """Return jobs that wait: `a` shares no transaction, `s` does."""
-    return [writer.job(lambda sql: None, writes=True, alone=kind == "a") for kind in kinds]
+    return [writer.job(_nothing, writes=True, alone=kind == "a") for kind in kinds]
 
 
 @pytest.mark.parametrize(

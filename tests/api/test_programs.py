@@ -275,9 +275,7 @@ def test_turn_by_turn(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_tool_that_is_never_run_twice_by_mistake(tmp_path: Path) -> None:
     shelf = Shelf(f"sqlite:///{tmp_path}/shop.db")
     with performed(FILES[18]) as names:
-        charge, book = names["charge"], names["book"]
-    assert isinstance(charge, Tool)
-    assert isinstance(book, Tool)
+        tools = [cast("Tool[..., object]", names[name]) for name in ("charge", "book")]
     here = os.getpid()
 
     def next_turn(request: ModelRequest) -> ModelTurn:
@@ -286,7 +284,7 @@ def test_a_tool_that_is_never_run_twice_by_mistake(tmp_path: Path) -> None:
         turns = [calls("charge", order="7", cents=250), calls("book", sku="bell", units=2)]
         return turns[request.turn - 1] if request.turn <= 2 else says("Booked.")
 
-    agent = Agent("seller", model=FunctionModel(next_turn), tools=[charge, book])
+    agent = Agent("seller", model=FunctionModel(next_turn), tools=tools)
     assert killed(lambda: agent.run("two bells", system=shelf.system()))
 
     (handle,) = shelf.system().recover(runners=[agent])

@@ -9,12 +9,17 @@ from typing import Any
 import understudy as us
 from understudy.testing import says
 
-REFUSED: tuple[type[Exception], ...] = (sqlite3.IntegrityError,)
-"""What a database raises for a value that the table does not take."""
-with suppress(ImportError):  # it is an extra
-    import psycopg
 
-    REFUSED += (psycopg.IntegrityError,)
+def _refusals() -> tuple[type[Exception], ...]:
+    with suppress(ImportError):  # it is an extra
+        import psycopg
+
+        return (sqlite3.IntegrityError, psycopg.IntegrityError)
+    return (sqlite3.IntegrityError,)
+
+
+REFUSED = _refusals()
+"""What a database raises for a value that the table does not take."""
 
 
 class Shelf:

@@ -69,10 +69,14 @@ def test_the_transaction_stays_on_threads_of_the_runtime(isolation: Any) -> None
         us.tool(transactional=True, isolation=isolation)(plain)
 
 
-@pytest.mark.parametrize("option", [{"idempotent": True}, {"reconcile": lambda key, arguments: us.CannotTell()}])
-def test_a_call_in_doubt_has_one_rule(option: Any) -> None:
+def cannot_tell(key: str, sku: str) -> us.Reconciliation:
+    return us.CannotTell()
+
+
+@pytest.mark.parametrize(("option", "value"), [("idempotent", True), ("reconcile", cannot_tell)])
+def test_a_call_in_doubt_has_one_rule(option: str, value: Any) -> None:
     with pytest.raises(ValueError, match="were both given; give one"):
-        us.tool(transactional=True, **option)(plain)
+        us.Tool(plain, transactional=True, **{option: value})
 
 
 @pytest.mark.parametrize(
