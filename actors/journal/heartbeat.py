@@ -6,7 +6,7 @@ import threading
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
-from logging import WARNING
+from logging import ERROR, WARNING
 
 from understudy.actors.stores.process_locks import Locks
 from understudy.actors.threads.forked import Stage, at_fork
@@ -106,7 +106,19 @@ class Heartbeat:
     def _ask_to_cancel(self, run_ids: Sequence[str]) -> None:
         for run in list(self._driven):
             if isinstance(run, RunJournal) and run.run_id in run_ids:
-                run.ask_to_cancel()
+                try:
+                    run.ask_to_cancel()
+                except BaseException as error:  # without this thread, others take the runs
+                    text = "run %s could not be cancelled, as another process asks: %s"
+                    emit(
+                        ERROR,
+                        "cancel_failed",
+                        {"run_id": run.run_id},
+                        text,
+                        run.run_id,
+                        in_words(error),
+                        exc_info=error,
+                    )
 
     def _sweep(self) -> None:
         """Forget the owners that are gone, whose rows nobody has removed."""

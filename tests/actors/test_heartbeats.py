@@ -16,6 +16,7 @@ from understudy.actors.journal import heartbeat
 from understudy.actors.journal.driven_runs import DrivenRuns
 from understudy.actors.journal.heartbeat import Heartbeat
 from understudy.actors.journal.neighbours import Neighbour, Neighbours
+from understudy.actors.journal.run_journal import RunJournal
 from understudy.actors.journal.run_journals import RunJournals
 from understudy.actors.journal.run_owners import RunOwners
 from understudy.actors.stores.database import Database
@@ -47,6 +48,7 @@ class Stage:
 
     def __init__(self, database: Database) -> None:
         self.now = 0.0
+        self.database = database
         self.table, self.owners = RunTable(database), RunOwners(database)
         self.table.accept(NewRun("run-1", "shop", "clerk", "7", None, None), "")
         self.beating = Heartbeat(self.owners, Names("7"))
@@ -167,6 +169,23 @@ def test_a_beat_that_fails_is_logged_once_until_one_succeeds(
 
     assert max(pauses) <= heartbeat.AGAIN
     assert caplog.text.count("cannot tell them that it lives: StoreError: the disk is full") == 1
+
+
+def test_a_cancel_that_fails_does_not_end_the_beats(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(journal: RunJournal) -> None:
+        raise RuntimeError("no thread")
+
+    monkeypatch.setattr(RunJournal, "ask_to_cancel", fails)
+    stage.database.write(lambda sql: sql.execute("UPDATE understudy_runs SET cancel_requested = 1"))
+    run = RunJournal(stage.table, "run-1")
+    stage.beating.drive(run)
+
+    assert stage.beating.beat() == LEASE / heartbeat.BEATS
+    stage.beating.leave(run)
+
+    assert "run run-1 could not be cancelled, as another process asks" in caplog.text
 
 
 def beating_threads() -> list[threading.Thread]:
