@@ -200,6 +200,7 @@ def _in_postgres(rounds: int) -> Batch:
 
     database = PostgresDatabase(postgres.URL)
     store = Store(database)  # makes the tables
+    database.write(lambda sql: sql.execute("TRUNCATE understudy_run_rows, understudy_runs").rowcount)
     size = "SELECT pg_total_relation_size('understudy_run_rows') + pg_total_relation_size('understudy_runs')"
 
     def measured() -> int:
