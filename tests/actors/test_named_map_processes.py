@@ -170,7 +170,7 @@ def test_the_first_error_leaves_the_other_runs_for_the_next_call(desk: Desk, sys
     desk.fails = {}
 
     assert texts(mapped(desk.agent, ["a", "b", "c"], system)) == ["A", "B", "C"]
-    assert desk.asked == ["a", "b", "b", "c"]
+    assert sorted(desk.asked) == ["a", "b", "b", "c"]
 
 
 # --- one caller at a time
