@@ -64,7 +64,7 @@ class _CountedSql:
         self._handed = handed
 
     def execute(self, statement: str, values: Mapping[str, SqlValue] | None = None, /) -> Any:
-        given = {} if values is None else values
+        given: Mapping[str, SqlValue] = {} if values is None else values
         self._handed.bytes += sum([len(each.encode()) for each in given.values() if isinstance(each, str)])
         return self._sql.execute(statement, given)
 
