@@ -7,6 +7,7 @@ never open and close the file again, for that would free the lock; so it asks no
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import secrets
 import threading
@@ -122,11 +123,7 @@ _registering = threading.Lock()
 
 
 def _has_record_locks() -> bool:
-    try:
-        import fcntl  # noqa: F401  # not on Windows
-    except ImportError:
-        return False
-    return True
+    return importlib.util.find_spec("fcntl") is not None  # not on Windows
 
 
 def process_locks(folder: Path) -> ProcessLocks | None:

@@ -10,6 +10,7 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
+from typing import cast
 from unittest.mock import patch
 
 import understudy as us
@@ -20,7 +21,6 @@ from .wait_programs import RUNNING, Await, Begin, Program, State, in_words, key_
 
 PATIENCE = 5.0  # Seconds within which every run of a program must be over.
 ENDINGS = (us.UnderstudyError, BaseExceptionGroup, CancelledError)
-CANCELLED = (CancelledError, us.RunCancelled)
 
 
 @dataclass(slots=True)
@@ -82,8 +82,7 @@ class Log:
 
     def note(self, error: BaseException) -> None:
         """Note what a call had in place of an answer; a run that is cancelled is a loser of `first`."""
-        others = error.split(CANCELLED)[1] if isinstance(error, BaseExceptionGroup) else error
-        if others is not None and not isinstance(others, CANCELLED):
+        if not _is_cancelled(error):
             with self.lock:
                 self.failed.append(repr(error))
 
@@ -212,6 +211,13 @@ def perform(program: Program, seed: int) -> Report:
     if log.first is not None and not may_deadlock(log.first):
         return Report(log.refused, "\n".join([f"refused without need: {log.path}", *in_words(program)]))
     return Report(log.refused)
+
+
+def _is_cancelled(error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        return all(map(_is_cancelled, group.exceptions))
+    return isinstance(error, (CancelledError, us.RunCancelled))
 
 
 def _late(handles: Mapping[str, us.RunHandle[str]]) -> list[str]:
