@@ -45,8 +45,8 @@ from .argument_checks import (
     LEASE,
     by_id,
     check_actor,
+    check_changed,
     check_kinds,
-    check_migrate,
     check_subscriber,
     check_supervisor,
     checked_deps,
@@ -216,14 +216,15 @@ class ActorSystem:
             A handle for each run that goes on here.
 
         Raises:
-            ValueError: the system has no durable store or no journal, or both `adopt` and `migrate` are given.
+            ValueError: the system has no durable store or no journal, both `adopt` and `migrate` are given, or two different
+                runners have one id.
             StoreError: the store failed before any run went on. If it fails later, the others are left for another call, and
                 the log says so.
             AgentDown: the system has stopped.
         """
         self._directory.refuse_if_closed()
         checked_deps("recover", deps)
-        check_migrate(migrate, adopt=adopt)
+        check_changed(adopt, migrate)
         journals = checked_journals(self._runs)
         known = {**self._directory.agents, **by_id("recover", runners)}
         with inside(self):

@@ -13,11 +13,12 @@ from understudy.orchestration.definitions.runner import Runner
 from understudy.orchestration.supervision.restarts import Strategy
 from understudy.orchestration.supervision.supervisor import Supervisor
 from understudy.vocabulary.actors.system_events import SystemEvent
-from understudy.vocabulary.checks import checked_number, checked_plain, checked_text, is_async
+from understudy.vocabulary.checks import checked_flag, checked_number, checked_plain, checked_text, is_async
 from understudy.vocabulary.runs.left_runs import LeftRun
 
 LEASE = 15.0  # Seconds; a thread that has to beat beside 100 busy ones was late by 3.3 s.
 SHORTEST_LEASE = 1.0
+LONGEST_LEASE = 86_400.0  # A day; the runs of a frozen process wait so long.
 Deps: TypeAlias = Callable[[LeftRun], object]
 
 
@@ -72,8 +73,9 @@ def checked_deps(where: str, deps: Deps | None) -> Deps | None:
     return deps
 
 
-def check_migrate(migrate: object, *, adopt: bool) -> None:
-    """Refuse what cannot migrate runs that go on."""
+def check_changed(adopt: bool, migrate: object) -> None:
+    """Refuse wrong values of `adopt` and `migrate`, which say how changed runs go on."""
+    checked_flag("recover: adopt", adopt)
     if migrate is not None and (not callable(migrate) or is_async(migrate)):
         raise TypeError(f"recover: migrate must be a plain function of a changed run; got {migrate!r}")
     if adopt and migrate is not None:
@@ -88,7 +90,8 @@ def by_id(where: str, runners: Iterable[Runner[Any]]) -> dict[str, Runner[object
     for runner in runners:
         if not isinstance(runner, Runner):
             raise TypeError(f"{where}: runners must be agents, groups or workflows; got {runner!r}")
-        known[runner.id] = runner
+        if known.setdefault(runner.id, runner) is not runner:
+            raise ValueError(f"{where}: two different runners have the id {runner.id!r}; expected one for each id")
     return known
 
 
@@ -96,6 +99,8 @@ def checked_lease(lease: float) -> float:
     """Return how many seconds a process keeps its runs without a beat."""
     if checked_number("lease", lease) < SHORTEST_LEASE:
         raise ValueError(f"lease must be at least {SHORTEST_LEASE:g} second, got {lease!r}")
+    if lease > LONGEST_LEASE:
+        raise ValueError(f"lease must be at most {LONGEST_LEASE:.0f} seconds, which is a day; got {lease!r}")
     return float(lease)
 
 

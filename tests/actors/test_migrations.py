@@ -185,6 +185,12 @@ def test_migrate_is_a_plain_function(migrate: Any, store: str) -> None:
         us.ActorSystem("shop", store=store).recover(migrate=migrate)
 
 
+@pytest.mark.parametrize("adopt", ["no", [1], 5, 0, None])
+def test_adopt_is_true_or_false(adopt: Any, store: str) -> None:
+    with pytest.raises(TypeError, match="adopt must be True or False"):
+        us.ActorSystem("shop", store=store).recover(adopt=adopt)
+
+
 def test_to_adopt_and_to_migrate_exclude_each_other(store: str) -> None:
     with pytest.raises(ValueError, match="not both"):
         us.ActorSystem("shop", store=store).recover(migrate=renamed, adopt=True)

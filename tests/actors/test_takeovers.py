@@ -336,6 +336,18 @@ def no_deps(run: us.LeftRun) -> None:
         ({"recover": "always", "deps": 3}, TypeError, "deps must be a plain function of a run"),
         ({"recover": "always", "runners": [3]}, TypeError, "runners must be agents, groups or workflows"),
         ({"recover": "always", "runners": 3}, TypeError, "runners must be a list"),
+        (
+            {
+                "recover": "always",
+                "runners": [
+                    us.Agent("clerk", model=us.ScriptedModel([])),
+                    us.Agent("clerk", model=us.ScriptedModel([])),
+                ],
+            },
+            ValueError,
+            "two different runners have the id 'clerk'",
+        ),
+        ({"lease": 1e300}, ValueError, "lease must be at most 86400 seconds"),
         ({"deps": no_deps}, ValueError, "deps= is for recover='always'"),
         ({"recover": "always", "journal": False}, ValueError, "recover needs a durable store and the journal"),
         ({"recover": "always", "store": None}, ValueError, "recover needs a durable store and the journal"),
