@@ -1,7 +1,7 @@
 """Runs in a database, so that another process can go on with them: each as it was accepted, and the rows of its journal.
 
-A run has an owner, the process that drives it, and an epoch. Whoever takes the run over raises the epoch, and what the
-process before it still writes is refused in its own transaction.
+A run has an owner, the process that drives it, and an epoch. A process that takes the run over raises the epoch. A later write
+of the process before it names the old epoch, and is refused.
 """
 
 from __future__ import annotations
