@@ -15,7 +15,7 @@ from understudy.actors.run_view.log import Finished, RunLog
 from understudy.actors.run_view.run_lines import RunLines, lines_of
 from understudy.actors.threads.promise import Promise
 from understudy.errors import CircularAgentCall, UnderstudyError
-from understudy.orchestration.journal.places import place_of_call
+from understudy.orchestration.journal.places import key_of_call
 from understudy.orchestration.saving.resumable import GoesOn, goes_on
 from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.context.ancestry import Ancestry, Link, enter_ancestry
@@ -402,7 +402,7 @@ class RunRecord(Ownership, ABC):
 
     def call_key(self, call_id: str) -> str:
         """Return what names a call of this run for ever, also in another process that goes on with the run."""
-        return f"{self.run_id}/{place_of_call(self.turns, call_id)}"
+        return key_of_call(self.run_id, self.turns, call_id)
 
     def enter(self, hops: int) -> None:
         """Make the code of the current context part of this run, which has `hops`."""

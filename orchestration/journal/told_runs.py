@@ -16,7 +16,7 @@ from understudy.vocabulary.messages import ToolCall, ToolResult
 from understudy.vocabulary.runs.outcomes import Pause
 
 from .agent_rows import machine_of
-from .places import place_of_call
+from .places import key_of_call, place_of_call
 from .put_together import Rows
 from .rows import HEAD, RUN, SYSTEM
 
@@ -31,6 +31,8 @@ class ToldCall:
     call: ToolCall
     standing: CallStanding
     result: ToolResult | None = None
+    key: str = ""
+    """The `call_key` that its tool sees; empty for a finished call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ def _told(saved: SavedRun, outer: tuple[str, ...]) -> Iterator[ToldRun]:
     path = (*outer, saved.runner_id)
     if _is_agent(saved.machine):
         state = of_agent.look(saved.machine)
-        yield ToldRun(path, saved.run_id, state.turns, tuple(_calls(state)))
+        yield ToldRun(path, saved.run_id, state.turns, tuple(_calls(state, saved.run_id)))
         children = [] if state.round is None else list(state.round.children.values())
     else:
         group = of_group.look(saved.machine)
@@ -103,7 +105,7 @@ def told_of_rows(runs: Mapping[str, Rows], *, driven: bool) -> list[ToldRun]:
         if (SYSTEM, "") in rows:
             state = of_agent.look(machine_of(rows, {}))
             inside = {each[len(path) + 1 :] for each in runs if each.startswith(f"{path}/")}
-            calls = tuple(_going_on(_calls(state), state.turns, inside, driven=driven))
+            calls = tuple(_going_on(_calls(state, saved.run_id), state.turns, inside, driven=driven))
             told[path] = ToldRun(way, saved.run_id, state.turns, calls)
         else:
             told[path] = ToldRun(way, saved.run_id, 0)
@@ -132,7 +134,7 @@ def _is_agent(machine: str) -> bool:
     raise ValueError("not a saved run: it has no state")
 
 
-def _calls(state: RunState) -> Iterator[ToldCall]:
+def _calls(state: RunState, run_id: str) -> Iterator[ToldCall]:
     last: list[ToolCall] = []
     for message in state.messages[state.start :]:
         results = {result.call_id: result for result in message.tool_results}
@@ -145,7 +147,8 @@ def _calls(state: RunState) -> Iterator[ToldCall]:
         result = round_.results.get(call.id)
         if result is not None:
             yield ToldCall(call, "finished", result)
-        elif call.id in round_.in_doubt:
-            yield ToldCall(call, "in doubt")
-        else:
-            yield ToldCall(call, "waiting" if round_.waits(call.id) else "open")
+            continue
+        standing: CallStanding = "waiting" if round_.waits(call.id) else "open"
+        if call.id in round_.in_doubt:
+            standing = "in doubt"
+        yield ToldCall(call, standing, key=key_of_call(run_id, state.turns, call.id))

@@ -14,7 +14,8 @@ import understudy as us
 from tests.support.killing import Effects, killed, worker
 from tests.support.scripts import WAIT, eventually, finished, needs_approval
 from understudy.actors.stores.inspection.look_at import look_at
-from understudy.actors.stores.inspection.run_list import RunHead
+from understudy.actors.stores.inspection.run_list import PauseHead, RunEntry, RunHead
+from understudy.actors.stores.inspection.standing import standing
 from understudy.actors.stores.inspection.stored_runs import StoredRuns, runs_in
 from understudy.actors.stores.open_store import open_store
 from understudy.testing import calls, says
@@ -108,6 +109,17 @@ def test_a_run_without_a_journal_is_listed_while_it_waits(url: str) -> None:
 
     assert (status.run_id, status.system, status.runner_id) == (waits.run_id, "shop", "cashier")
     assert (status.phase, status.user_id, status.since is None) == ("waiting", "ada", False)
+
+
+@pytest.mark.parametrize(("phase", "leased_until", "since"), [("waiting", 9.0, 5.0), ("under_way", 11.0, None)])
+def test_a_run_whose_turn_a_worker_does_is_not_told_with_the_start_of_its_wait(
+    phase: str, leased_until: float, since: float | None
+) -> None:
+    pause = PauseHead("shop-1-2", 1, "nonce", "waiting", "{}", None, leased_until, 5.0)
+
+    status = standing(RunEntry("shop-1-2", None, pause), lambda _: True, 10.0)
+
+    assert (status.phase, status.since) == (phase, since)
 
 
 def test_a_look_makes_no_file_and_no_table(tmp_path: Path) -> None:

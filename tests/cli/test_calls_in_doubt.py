@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,9 +27,11 @@ from pathlib import Path
 import understudy as us
 
 @us.tool
-def pay(order: str = "7") -> str:
+def pay(ctx: us.ToolContext, order: str = "7") -> str:
     with open("paid", "a") as file:
         file.write("x")
+    with open("keys", "a") as file:
+        file.write(f"{ctx.call_key}\\n")
     if not Path("lives").exists():
         os.kill(os.getpid(), signal.SIGKILL)
     return "it is paid"
@@ -104,6 +107,23 @@ def test_the_commands_that_show_tells_name_the_call(shop: Path, capsys: pytest.C
     assert f"in doubt {call} pay(" in told
     for way in (f"--approve {call}", f"--reject {call}=REASON", f"--happened {call}=RESULT"):
         assert f"understudy runs resume {run_id} FILE.yaml --store sqlite:///shop.db {way}" in told
+
+
+@pytest.mark.parametrize("stands", [left, in_doubt])
+def test_a_call_in_doubt_is_told_with_the_key_that_its_tool_has_written(
+    stands: Callable[[Path, pytest.CaptureFixture[str]], object], shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stands(shop, capsys)
+    (key,) = (shop / "keys").read_text().split()
+    run_id = key.partition("/")[0]
+
+    assert main(["runs", "show", run_id, *STORE]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert main(["runs", "show", run_id, *STORE, "--json"]) == 0
+    (run,) = report_of(capsys)["runs"]
+
+    assert f"    call_key: {key}" in lines
+    assert [each["call_key"] for each in run["calls"] if each["status"] == "in doubt"] == [key]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Callable
@@ -89,7 +90,7 @@ def test_the_list_has_the_runs_that_are_not_over_and_with_all_the_others_too(
     assert understudy("--all", "--system", "bank") == 0
     _, of_bank = [line.split() for line in capsys.readouterr().out.splitlines()]
 
-    assert heads == ["RUN", "RUNNER", "STATUS", "SINCE", "TAKEOVERS", "USER"]
+    assert heads == ["RUN", "RUNNER", "STATUS", "TIME", "TAKEOVERS", "USER"]
     assert [(line[1], line[2], line[-1]) for line in lines] == [
         ("clerk", "left", "default"),
         ("cashier", "waits", "ada"),
@@ -147,6 +148,22 @@ def test_a_mistake_makes_nothing(words: list[str], says: str, here: Path, capsys
 
 
 # --- one run
+
+
+def test_a_time_is_told_with_what_it_is(here: Path, capsys: pytest.CaptureFixture[str], printed: Printed) -> None:
+    left(here)
+    waiting(), ended()
+    assert understudy("--all", "--json") == 0
+    runs = {run["phase"]: run for run in printed()["runs"]}
+
+    assert understudy("--all") == 0
+    table = capsys.readouterr().out
+
+    for phase, words in {"left": "left  began", "waiting": "waits  since", "over": "over: complete  ended"}.items():
+        assert f"{words} {runs[phase]['since']}" in re.sub(" {2,}", "  ", table)
+        assert understudy("show", runs[phase]["run_id"]) == 0
+        told = words.replace("  ", " " if phase == "waiting" else ", ")
+        assert f"\n{told} {runs[phase]['since']}\n" in capsys.readouterr().out
 
 
 def test_show_tells_which_calls_are_finished_and_which_are_in_doubt(

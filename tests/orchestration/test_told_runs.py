@@ -84,6 +84,16 @@ def test_a_run_that_waits_tells_its_calls_with_their_results() -> None:
     assert (told.run_id, told.turns) == ("shop-1", 2)
 
 
+def test_a_call_without_a_result_has_the_key_that_its_tool_sees() -> None:
+    (of_rows,), (of_saved,) = (
+        told_of_rows({"": rows_with_b_begun()}, driven=False),
+        told_of_saved(saved(at_second_round())),
+    )
+
+    for told in (of_rows, of_saved):
+        assert [each.key for each in told.calls] == ["", "", "shop-1/2.b", "shop-1/2.c"]
+
+
 def test_a_run_without_rows_has_done_nothing() -> None:
     assert told_of_rows({"": {}}, driven=False) == []
 

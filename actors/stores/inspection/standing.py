@@ -65,12 +65,16 @@ def _waiting(entry: RunEntry, pause: PauseHead, now: float) -> StoredRunStatus:
         runner_id=cast(str, told.get("runner_id") or ""),
         phase="under_way" if is_leased else "waiting",
         reason=entry.head.ending if entry.head is not None else "",
-        since=pause.put_at,
+        since=_began(entry) if is_leased else pause.put_at,
         takeovers=0 if entry.head is None else entry.head.takeovers,
         user_id=NO_USER if user is None else cast(str, user),
         conversation_id=cast("str | None", told.get("conversation_id")),
         by_error=told.get("by_error") is True,
     )
+
+
+def _began(entry: RunEntry) -> float | None:
+    return None if entry.head is None else entry.head.created_at
 
 
 def _over(entry: RunEntry) -> StoredRunStatus:

@@ -13,7 +13,7 @@ from understudy.commandline.report import COMPLETE, one_line
 
 from . import options
 from .printing import put, warn
-from .runs_store import in_words, looked_at, moment
+from .runs_store import in_words, looked_at, moment, time_in_words
 
 if TYPE_CHECKING:
     from understudy.vocabulary.messages import JsonValue
@@ -79,7 +79,7 @@ def as_data(status: StoredRunStatus) -> dict[str, JsonValue]:
     return {**asdict(status), "since": moment(status.since) or None}
 
 
-HEADS = ("RUN", "RUNNER", "STATUS", "SINCE", "TAKEOVERS", "USER")
+HEADS = ("RUN", "RUNNER", "STATUS", "TIME", "TAKEOVERS", "USER")
 
 
 def _table(statuses: Iterable[StoredRunStatus]) -> str:
@@ -89,5 +89,5 @@ def _table(statuses: Iterable[StoredRunStatus]) -> str:
 
 
 def _row(status: StoredRunStatus) -> tuple[str, ...]:
-    cells = (status.run_id, status.runner_id, in_words(status), moment(status.since), f"{status.takeovers}")
+    cells = (status.run_id, status.runner_id, in_words(status), time_in_words(status), f"{status.takeovers}")
     return tuple([one_line(cell) or "-" for cell in (*cells, status.user_id)])

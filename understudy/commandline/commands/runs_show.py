@@ -25,7 +25,7 @@ from understudy.vocabulary.messages import ToolCall
 
 from . import options
 from .printing import put
-from .runs_store import found, in_words, looked_at, moment, store_option
+from .runs_store import found, in_words, looked_at, store_option, time_in_words
 
 if TYPE_CHECKING:
     from understudy.actors.stores.inspection.run_list import RunEntry
@@ -39,8 +39,8 @@ ABOUT = """\
 Tell where a run stands, and its tool calls: which are finished, which are in
 doubt, and which wait. A call in doubt was under way when its process died, and
 may have had its effect; one whose tool is idempotent or transactional, or can
-reconcile, needs no person when the run goes on. What looks like a secret is
-hidden. If the run waits, its token is printed, with which anybody who has the
+reconcile, needs no person when the run goes on. Its call_key is the one that
+the tool saw as ctx.call_key. What looks like a secret is hidden. If the run waits, its token is printed, with which anybody who has the
 store goes on with it.
 
 examples:
@@ -139,6 +139,7 @@ def _call_data(told: ToldCall, hide: Redactor) -> dict[str, JsonValue]:
         "name": told.call.name,
         "arguments": hide.plain(told.call.arguments),
         "status": told.standing,
+        "call_key": told.key or None,
         "result": result,
         "is_error": is_error,
     }
@@ -147,18 +148,27 @@ def _call_data(told: ToldCall, hide: Redactor) -> dict[str, JsonValue]:
 def _lines(told: Told, arguments: argparse.Namespace) -> Iterator[str]:
     status, hide = told.status, Redactor()
     yield one_line(f"{status.run_id}: {status.runner_id or 'unknown runner'}, system {status.system}")
-    since = f" since {moment(status.since)}" if status.since is not None else ""
-    yield one_line(f"{in_words(status)}{since}")
+    yield one_line(_standing(status))
     where = "" if status.conversation_id is None else f", conversation {status.conversation_id}"
     yield one_line(f"user {status.user_id}{where}, takeovers: {status.takeovers}")
     for run in told.runs:
         yield f"{' > '.join(map(one_line, run.path))}{_turns(run.turns)}"
-        yield from [f"  {_call_line(each, hide)}" for each in run.calls]
+        for call in run.calls:
+            yield f"  {_call_line(call, hide)}"
+            if call.standing == "in doubt":
+                yield f"    call_key: {one_line(call.key)}"
     for pause in told.pauses:
         yield f"waits for {hide.text(shown_pause(_hidden_pause(pause, hide)))} (pause {one_line(pause.id)})"
     if told.token:
         yield f"token: {told.token}"
     yield from _how_to_go_on(told, store_option(arguments))
+
+
+def _standing(status: StoredRunStatus) -> str:
+    when = time_in_words(status)
+    if not when:
+        return in_words(status)
+    return f"{in_words(status)}{' ' if status.phase == 'waiting' else ', '}{when}"
 
 
 def _turns(count: int) -> str:

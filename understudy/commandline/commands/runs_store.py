@@ -70,6 +70,17 @@ def moment(since: float | None) -> str:
     return datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def time_in_words(status: StoredRunStatus) -> str:
+    """Return the time that a store has of a run, and what it is; empty if there is none.
+
+    When a process died is not known: nobody writes that down.
+    """
+    if status.since is None:
+        return ""
+    word = {"waiting": "since", "over": "ended"}.get(status.phase, "began")
+    return f"{word} {moment(status.since)}"
+
+
 def in_words(status: StoredRunStatus) -> str:
     """Return where a run stands, for people."""
     match status.phase:

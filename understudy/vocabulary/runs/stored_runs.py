@@ -31,7 +31,8 @@ class StoredRunStatus:
     reason: str = ""
     """Why it cannot go on, or how it ended: `complete`, `cancelled`, or the name of an error's class."""
     since: float | None = None
-    """When it was accepted, began to wait or ended, in seconds since 1970; None if the store does not say."""
+    """When it ended, if it is over; when it began to wait, if it waits; else when it was accepted: when a process died is not
+    known. In seconds since 1970; None if the store does not say."""
     takeovers: int = 0
     """How often a process has gone on with it after another one died."""
     user_id: str = NO_USER
