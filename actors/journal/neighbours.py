@@ -65,12 +65,14 @@ class Neighbours:
     def gone(self) -> list[Neighbour]:
         """Return the processes that are gone, by one look: one statement, if nothing is to be done.
 
-        This process is one of them if it has left runs which nobody here drives any more. Raises `StoreError`.
+        This process is one of them if it has left runs which nobody here drives any more, and the pause of one is over.
+        Raises `StoreError`.
         """
         left = self._driven.left()
         found = self._owners.going(self._app)
-        self._driven.forget({run for run, owner in left.items() if owner not in {each.owner for each in found}})
-        here = [Neighbour(owner, count) for owner, count in Counter(left.values()).items()]
+        names = {each.owner for each in found}
+        self._driven.forget({run for run, here in left.items() if here.owner not in names})
+        here = [Neighbour(owner, count) for owner, count in Counter(self._driven.due().values()).items()]
         own = self._locks.name()
         others = [each for each in found if each.owner != own]
         dead = [each for each in others if each.is_of_this_life and not self._is_held(each)]
@@ -94,10 +96,12 @@ class Neighbours:
 
     def left_by(self, gone: Neighbour) -> list[StoredRun]:
         """Return the runs that a process has left; none if it is there after all. Raises `StoreError`."""
-        here = {run for run, owner in self._driven.left().items() if owner == gone.owner}
+        left, due = self._driven.left(), self._driven.due()
+        here = {run for run, each in left.items() if each.owner == gone.owner}
         found = self._table.left(self._app, gone.owner)
         self._driven.forget(here - {each.run_id for each in found})
         # Asked after the runs were read: it may have come back, and begun others.
         if gone.silent_at is None and (gone.owner == self._locks.name() or self._locks.lives(gone.owner)):
             found = [each for each in found if each.run_id in here]
-        return [each for each in found if each.run_id not in self._driven]
+        resting = left.keys() - due.keys()
+        return [each for each in found if each.run_id not in self._driven and each.run_id not in resting]

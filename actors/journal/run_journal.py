@@ -44,6 +44,8 @@ class RunJournal:
         self._replaced: set[str] = set()
         """Of the runs whose rows, of an earlier definition, go when they write their state."""
         self._failure: StoreError | None = None
+        self.tries = 0
+        """How often this process has gone on with the run after it had left it."""
         self.failed = False
         """Whether the store failed, so that the run is left for a later process."""
         self.is_left = False

@@ -126,6 +126,7 @@ class RunJournals:
             AgentDown: no thread can be started to beat for this process.
         """
         journal = self._new(left.run_id)
+        journal.tries = self._driven.tries(left.run_id)
         if not self._driven.add_if_new(journal):
             return None
         is_claimed = False

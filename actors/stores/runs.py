@@ -77,7 +77,8 @@ SELECT run, run_id, runner_id, user_id, conversation_id, owner, epoch, takeovers
 WHERE run_id = :run_id AND state = 'going'
 """
 CLAIM = """
-UPDATE understudy_runs SET owner = :owner, epoch = epoch + 1, takeovers = takeovers + 1
+UPDATE understudy_runs SET owner = :owner, epoch = epoch + 1,
+    takeovers = takeovers + CASE WHEN owner = :owner THEN 0 ELSE 1 END
 WHERE run = :run AND epoch = :epoch AND state = 'going'
 """
 ROWS = "SELECT path, kind, name, body FROM understudy_run_rows WHERE run = :run ORDER BY id"
@@ -126,7 +127,7 @@ class StoredRun(NamedTuple):
     owner: str
     epoch: int
     takeovers: int
-    """How often a process took it over."""
+    """How often a process took it over from another one."""
     accepted: str
     cancel_requested: float | None = None
     """When somebody asked its process to cancel it."""

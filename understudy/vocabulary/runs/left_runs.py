@@ -16,7 +16,7 @@ class LeftRun:
     """`default` for a run without one."""
     conversation_id: str | None
     takeovers: int
-    """How often a process has gone on with it before."""
+    """How often a process has taken it over from another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class ParkedRun:
     """`default` for a run without one."""
     conversation_id: str | None
     takeovers: int
-    """How often a process has gone on with it before."""
+    """How often a process has taken it over from another one."""
     why: str
     """What keeps it from going on, in words."""
 
