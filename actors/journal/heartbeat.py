@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Sequence
 from contextlib import suppress
 from logging import ERROR, WARNING
 
@@ -14,7 +13,7 @@ from understudy.diagnostics import emit
 from understudy.errors import AgentDown, StoreError, in_words
 
 from .run_journal import RunJournal
-from .run_owners import RunOwners
+from .run_owners import RunOwners, Standing
 
 BEATS = 5  # In the time of a lease.
 AGAIN = 0.5  # Seconds, at most, from a beat that failed to the next one.
@@ -89,8 +88,9 @@ class Heartbeat:
 
     def beat(self) -> float:
         """Beat once, and return the pause before the next beat. A failure is logged, once until a beat succeeds."""
+        driven = [(run, number) for run in list(self._driven) if isinstance(run, RunJournal) and (number := run.number)]
         try:
-            requests = self._owners.beat(self._locks.name(), self._lease)
+            found = self._owners.beat(self._locks.name(), self._lease, [number for _, number in driven])
         except BaseException as error:  # whatever it is: without beats, others take the runs
             if not self._is_failing:
                 self._is_failing = True
@@ -99,26 +99,9 @@ class Heartbeat:
                 emit(WARNING, "beat_failed", {}, text, self._lease, in_words(error), exc_info=unexpected)
             return min(self._interval, AGAIN)
         self._is_failing = False
-        if requests:
-            self._ask_to_cancel(requests)
+        for run, number in driven:
+            _heed(run, found.get(number))
         return self._interval
-
-    def _ask_to_cancel(self, run_ids: Sequence[str]) -> None:
-        for run in list(self._driven):
-            if isinstance(run, RunJournal) and run.run_id in run_ids:
-                try:
-                    run.ask_to_cancel()
-                except BaseException as error:  # without this thread, others take the runs
-                    text = "run %s could not be cancelled, as another process asks: %s"
-                    emit(
-                        ERROR,
-                        "cancel_failed",
-                        {"run_id": run.run_id},
-                        text,
-                        run.run_id,
-                        in_words(error),
-                        exc_info=error,
-                    )
 
     def _sweep(self) -> None:
         """Forget the owners that are gone, whose rows nobody has removed."""
@@ -138,6 +121,14 @@ class Heartbeat:
         with suppress(StoreError):
             self._owners.remove(self._locks.name())
         return True
+
+
+def _heed(run: RunJournal, standing: Standing | None) -> None:
+    try:
+        run.heed(standing)
+    except BaseException as error:  # without this thread, others take the runs
+        text = "run %s could not be ended here, although another process has it or asks for its end: %s"
+        emit(ERROR, "cancel_failed", {"run_id": run.run_id}, text, run.run_id, in_words(error), exc_info=error)
 
 
 _heartbeats: weakref.WeakValueDictionary[int, Heartbeat] = weakref.WeakValueDictionary()

@@ -16,6 +16,8 @@ from understudy.errors import LeaseLost, StoreError
 from understudy.orchestration.journal.rows import HEAD, SAVED, SPENDING, JournalRow, SavedValue, Written
 from understudy.vocabulary.context.account import Account
 
+from .run_owners import Standing
+
 if TYPE_CHECKING:
     from understudy.actors.run_view.event_reader import EventCount
     from understudy.orchestration.saving.saved_run import SavedRun
@@ -28,13 +30,21 @@ class RunJournal:
         table: where the run is.
         run_id: of the outermost run.
         on_cancel: called with the id of the run when another process asks to cancel it.
+        on_lost: called with this journal and an error when another process has the run.
     """
 
-    def __init__(self, table: RunTable, run_id: str, on_cancel: Callable[[str], object] | None = None) -> None:
+    def __init__(
+        self,
+        table: RunTable,
+        run_id: str,
+        on_cancel: Callable[[str], object] | None = None,
+        on_lost: Callable[[RunJournal, LeaseLost], object] | None = None,
+    ) -> None:
         self._table = table
         self._claim: Claim | None = None
         self.run_id = run_id
         self._on_cancel = on_cancel
+        self._on_lost = on_lost
         self.owner = ""
         """The name of this process, once it has the run."""
         self._lock = threading.Lock()
@@ -51,6 +61,8 @@ class RunJournal:
         self.is_left = False
         """Whether the run is left for a later process if it is cancelled now: its system stops."""
         self.over = False
+        self._is_ending = False
+        """Whether this process is about to end the run, or has ended it."""
         self._is_lost = False
 
     def accept(
@@ -175,12 +187,32 @@ class RunJournal:
         """
         if self.over or self.failed or self._claim is None:
             return
+        self._is_ending = True
         try:
             self._is_lost = not self._table.end(self._claim, ending, also=also)
         except StoreError:
             self.failed = also is not None
             raise
         self.over = True
+
+    @property
+    def number(self) -> int | None:
+        """The number of the run in the store; None before this process has the run, and once it ends the run."""
+        return None if self._claim is None or self._is_ending else self._claim.run
+
+    def heed(self, standing: Standing | None) -> None:
+        """End the run, on another thread, if another process has it now or asks to cancel it.
+
+        Args:
+            standing: where the run stands in the store; None if it was removed.
+        """
+        if self._claim is None or self._is_ending:
+            return
+        if standing is None or standing.epoch != self._claim.epoch:
+            if self._on_lost is not None:
+                run_elsewhere(partial(self._on_lost, self, self._lost_error()))
+        elif standing.is_to_cancel:
+            self.ask_to_cancel()
 
     def ask_to_cancel(self) -> None:
         """Have the run cancelled, on another thread, because another process asks for that."""

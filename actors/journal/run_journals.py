@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from understudy.actors.stores.process_locks import Locks
 from understudy.actors.stores.runs import NewRun, RunRow, RunTable, StoredRun
+from understudy.errors import LeaseLost
 from understudy.vocabulary.context.account import Account
 
 from .driven_runs import DrivenRuns
@@ -34,6 +35,8 @@ class RunJournals:
     Attributes:
         on_first: called once, before the first run begins here.
         on_cancel: called with the id of a run that this process drives, when another process asks to cancel it; never blocks.
+        on_lost: called with the journal of a run that this process drives, and an error, when another process has the run;
+            never blocks.
     """
 
     def __init__(self, table: RunTable, owners: RunOwners, locks: Locks, app: str, lease: float) -> None:
@@ -48,6 +51,7 @@ class RunJournals:
         """Guards `on_first`."""
         self.on_first: Callable[[], object] | None = None
         self.on_cancel: Callable[[str], object] | None = None
+        self.on_lost: Callable[[RunJournal, LeaseLost], object] | None = None
 
     def neighbours(self) -> Neighbours:
         """Return a look at the other processes of this system, for one thread."""
@@ -67,11 +71,15 @@ class RunJournals:
         return JournalPart(journal, account)
 
     def _new(self, run_id: str) -> RunJournal:
-        return RunJournal(self._table, run_id, self._cancel)
+        return RunJournal(self._table, run_id, self._cancel, self._lost)
 
     def _cancel(self, run_id: str) -> None:
         if self.on_cancel is not None:
             self.on_cancel(run_id)
+
+    def _lost(self, journal: RunJournal, error: LeaseLost) -> None:
+        if self.on_lost is not None:
+            self.on_lost(journal, error)
 
     def _tell_first(self) -> None:
         with self._lock:

@@ -1,16 +1,20 @@
 """The processes that drive runs in a database: each beats there while it does, and others see its beats and its lock.
 
-A beat is one statement, and so is a look at all owners. In the transaction of its beat an owner learns which of its runs
-somebody asks it to cancel.
+A beat is one statement, and so is a look at all owners. In the transaction of its beat an owner learns where the runs
+that it drives stand: which of them somebody asks it to cancel, and which of them another process has now.
 """
 
 from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple
 
 from understudy.actors.stores.database import Database, Part, Sql, SqlValue, prepare
+
+AT_ONCE = 256  # Runs that one statement asks for at most.
 
 RUN_OWNERS = Part(
     "run owners",
@@ -29,9 +33,6 @@ BEAT = """
 INSERT INTO understudy_run_owners (owner, host, pid, life, lease, beats) VALUES (:owner, :host, :pid, {life}, :lease, 0)
 ON CONFLICT (owner) DO UPDATE SET
     beats = understudy_run_owners.beats + 1, lease = excluded.lease, life = excluded.life
-"""
-CANCEL_REQUESTS = """
-SELECT run_id FROM understudy_runs WHERE cancel_requested IS NOT NULL AND owner = :owner AND state = 'going'
 """
 REMOVE = "DELETE FROM understudy_run_owners WHERE owner = :owner"
 GOING = """
@@ -60,6 +61,15 @@ class RunOwner(NamedTuple):
     """None if it has not beaten yet."""
 
 
+class Standing(NamedTuple):
+    """Where a run stands in the database."""
+
+    epoch: int
+    """Raised by each process that has taken the run over."""
+    is_to_cancel: bool
+    """Whether somebody asks the process that drives the run to cancel it."""
+
+
 class RunOwners:
     """The owners of the runs in a database. Each call blocks for the database, and raises `StoreError` if that fails.
 
@@ -72,17 +82,22 @@ class RunOwners:
         prepare(database, RUN_OWNERS)
         self._beat, self._going, self._all = (each.format(**database.words) for each in (BEAT, GOING, ALL))
 
-    def beat(self, owner: str, lease: float) -> list[str]:
+    def beat(self, owner: str, lease: float, runs: Sequence[int] = ()) -> dict[int, Standing]:
         """Tell others that an owner lives, and for how many seconds it keeps its runs without another beat.
 
+        Args:
+            owner: the name of the process.
+            lease: in seconds.
+            runs: the numbers of the runs that the process drives.
+
         Returns:
-            The ids of its runs that somebody asks it to cancel.
+            Number of each of these runs -> where it stands; a run that was removed is missing.
         """
         values: dict[str, SqlValue] = {"owner": owner, "lease": lease, "host": socket.gethostname(), "pid": os.getpid()}
 
-        def work(sql: Sql) -> list[str]:
+        def work(sql: Sql) -> dict[int, Standing]:
             sql.execute(self._beat, values)
-            return [row[0] for row in sql.execute(CANCEL_REQUESTS, {"owner": owner}).fetchall()]
+            return _standings(sql, runs)
 
         return self._database.write(work)
 
@@ -111,6 +126,24 @@ class RunOwners:
 def is_silent(sql: Sql, owner: str, beats: int) -> bool:
     """Whether an owner has not beaten since a look, in the transaction that takes a run from it."""
     return sql.execute(HAS_BEATEN, {"owner": owner, "beats": beats}).fetchone() is None
+
+
+def _standings(sql: Sql, runs: Sequence[int]) -> dict[int, Standing]:
+    found: dict[int, Standing] = {}
+    for first in range(0, len(runs), AT_ONCE):
+        some = runs[first : first + AT_ONCE]
+        count = 1 << (len(some) - 1).bit_length()  # few different texts: a server prepares each
+        values: dict[str, SqlValue] = {f"run{at}": some[min(at, len(some) - 1)] for at in range(count)}
+        for run, epoch, is_to_cancel in sql.execute(standings_of(count), values).fetchall():
+            found[run] = Standing(epoch, bool(is_to_cancel))
+    return found
+
+
+@cache
+def standings_of(count: int) -> str:
+    """Return the statement that asks where so many runs stand."""
+    runs = ", ".join([f":run{at}" for at in range(count)])
+    return f"SELECT run, epoch, cancel_requested IS NOT NULL FROM understudy_runs WHERE run IN ({runs})"
 
 
 def _flag(found: object) -> bool | None:

@@ -175,8 +175,8 @@ class SystemRunEndings(RunEndings[RunRecord]):
     def refuse(self, record: RunRecord, circle: UnderstudyError) -> None:
         self._abandon(record, circle, "failed", kept=False)
 
-    def lose_turn(self, record: RunRecord, error: UnderstudyError) -> None:
-        """End a run whose turn can no longer be committed."""
+    def lose(self, record: RunRecord, error: UnderstudyError) -> None:
+        """End a run that another process has now, and that can no longer be committed here."""
         if record.end(error, "failed", commit=record.forget_changes):
             self._tell_cancelled(record, error)
 

@@ -29,7 +29,7 @@ from understudy.actors.runs.record import RunRecord
 from understudy.actors.runs.watchdog import Watchdog
 from understudy.actors.tools.executors import Executors
 from understudy.diagnostics import is_in_handler, mute
-from understudy.errors import CircularAgentCall
+from understudy.errors import CircularAgentCall, LeaseLost
 from understudy.vocabulary.context.ancestry import Link, next_hops
 from understudy.vocabulary.context.scope import Scope, current_scope
 from understudy.vocabulary.messages import Part, ToolCall
@@ -44,6 +44,7 @@ from .run_endings import SystemRunEndings
 from .run_scope import scope_of_run
 
 if TYPE_CHECKING:
+    from understudy.actors.journal.run_journal import RunJournal
     from understudy.actors.stores.store import Store
     from understudy.orchestration import Agent
     from understudy.orchestration.definitions.port import RunOptions
@@ -114,7 +115,7 @@ class RunManager(RunHost[RunRecord]):
         self.endings = endings
         self._watchdog = Watchdog(endings.deadline_passed, endings.step_overdue)
         self._crashes = DriverCrashes(events, endings, self._begin)
-        self.paused = PausedRuns(self, self._tokens, actors, self._watchdog, endings.lose_turn, self.journaling)
+        self.paused = PausedRuns(self, self._tokens, actors, self._watchdog, endings.lose, self.journaling)
         self.app = settings.app
         self.sessions = settings.store.sessions
         self.stores = pauses is not None
@@ -122,6 +123,7 @@ class RunManager(RunHost[RunRecord]):
         self.executors = Executors(settings.app, events)
         if self.journaling.journals is not None:
             self.journaling.journals.on_cancel = self._cancel_requested
+            self.journaling.journals.on_lost = self._lost
         self._why_all_cancelled = ""
         """Why every run is cancelled; empty until they are."""
 
@@ -252,6 +254,12 @@ class RunManager(RunHost[RunRecord]):
         record = self.find(run_id)
         if record is not None:
             safely(record, self.endings.cancel, record, "another process asked for it")
+
+    def _lost(self, journal: RunJournal, error: LeaseLost) -> None:
+        """End a run here, because another process has it."""
+        record = self.find(journal.run_id)
+        if record is not None and record.journal is not None and record.journal.journal is journal:
+            safely(record, self.endings.lose, record, error)
 
     def ended(self, record: RunRecord) -> None:
         """Take a run off the books, even if a part of that fails; its record calls this once."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -18,11 +19,11 @@ from understudy.actors.journal.heartbeat import Heartbeat
 from understudy.actors.journal.neighbours import Neighbour, Neighbours
 from understudy.actors.journal.run_journal import RunJournal
 from understudy.actors.journal.run_journals import RunJournals
-from understudy.actors.journal.run_owners import RunOwners
+from understudy.actors.journal.run_owners import AT_ONCE, RunOwners, Standing
 from understudy.actors.stores.database import Database
 from understudy.actors.stores.runs import NewRun, RunTable
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
-from understudy.testing import says
+from understudy.testing import calls, says
 
 LOOK = 0.25
 LEASE = 5.0
@@ -48,6 +49,7 @@ class Stage:
 
     def __init__(self, database: Database) -> None:
         self.now = 0.0
+        self.lost = threading.Event()
         self.database = database
         self.table, self.owners = RunTable(database), RunOwners(database)
         self.table.accept(NewRun("run-1", "shop", "clerk", "7", None, None), "")
@@ -70,6 +72,13 @@ class Stage:
             if found := self.neighbours.gone():
                 return found
         return []
+
+    def driven(self) -> RunJournal:
+        """Return the journal of a second run, which the owner drives."""
+        journal = RunJournal(self.table, "run-2", on_lost=lambda _, error: self.lost.set())
+        journal.accept(NewRun("run-2", "shop", "clerk", "7", "ada", None), "")
+        self.beating.drive(journal)
+        return journal
 
     def journals(self) -> RunJournals:
         return RunJournals(self.table, self.owners, self.locks, "shop", LEASE)
@@ -159,7 +168,7 @@ def test_a_free_lock_of_a_server_that_was_started_again_means_nothing_until_the_
 def test_a_beat_that_fails_is_logged_once_until_one_succeeds(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fails(owners: RunOwners, owner: str, lease: float) -> None:
+    def fails(owners: RunOwners, owner: str, lease: float, runs: Sequence[int]) -> None:
         raise us.StoreError("the disk is full")
 
     with monkeypatch.context() as patched:
@@ -178,14 +187,59 @@ def test_a_cancel_that_fails_does_not_end_the_beats(
         raise RuntimeError("no thread")
 
     monkeypatch.setattr(RunJournal, "ask_to_cancel", fails)
+    journal = stage.driven()
     stage.database.write(lambda sql: sql.execute("UPDATE understudy_runs SET cancel_requested = 1"))
-    run = RunJournal(stage.table, "run-1")
-    stage.beating.drive(run)
 
     assert stage.beating.beat() == LEASE / heartbeat.BEATS
-    stage.beating.leave(run)
+    stage.beating.leave(journal)
 
-    assert "run run-1 could not be cancelled, as another process asks" in caplog.text
+    assert "run run-2 could not be ended here, although another process has it or asks for its end" in caplog.text
+
+
+def test_an_owner_learns_at_its_beat_that_another_has_its_run(stage: Stage) -> None:
+    journal = stage.driven()
+    stage.beating.beat()
+    assert not stage.lost.is_set()
+    _, left = stage.table.left("shop")
+
+    RunTable(stage.database).claim(left, "8")
+    stage.beating.beat()
+
+    assert stage.lost.wait(WAIT)
+    stage.beating.leave(journal)
+
+
+def test_an_owner_learns_at_its_beat_that_the_user_of_its_run_was_erased(stage: Stage) -> None:
+    journal = stage.driven()
+
+    RunTable(stage.database).erase("ada", "shop")
+    stage.beating.beat()
+
+    assert stage.lost.wait(WAIT)
+    stage.beating.leave(journal)
+
+
+def test_a_beat_ends_no_run_whose_end_is_being_noted(stage: Stage) -> None:
+    journal = stage.driven()
+    heard = list[bool]()
+
+    def beats_meanwhile(sql: object) -> None:
+        heard.append(journal.number is None)
+        journal.heed(None)
+
+    journal.end("complete", beats_meanwhile)
+
+    assert heard == [True]
+    assert not stage.lost.is_set()
+    stage.beating.leave(journal)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, AT_ONCE, AT_ONCE + 1])
+def test_a_beat_tells_where_each_run_stands(stage: Stage, count: int) -> None:
+    claims = [stage.table.accept(NewRun(f"more-{at}", "shop", "clerk", "7", None, None), "") for at in range(count)]
+    runs = [claim.run for claim in claims if claim is not None]
+
+    assert stage.owners.beat("7", LEASE, runs) == dict.fromkeys(runs, Standing(1, False))
 
 
 def beating_threads() -> list[threading.Thread]:
@@ -213,6 +267,28 @@ def test_a_process_beats_while_a_call_blocks_and_forgets_itself_after_its_last_r
     assert finished(handle.result(WAIT)).text == "done"
     eventually(lambda: not beats_in(database), "its row is gone")
     eventually(lambda: not beating_threads(), "its thread has ended")
+
+
+def test_a_tool_sees_at_the_next_beat_that_another_process_has_its_run(tmp_path: Path) -> None:
+    table, cancelled = RunTable(SQLiteDatabase(str(tmp_path / "runs.db"))), threading.Event()
+
+    @us.tool(idempotent=True)
+    def act(ctx: us.ToolContext) -> str:
+        """Lose the run, and look until the scope is cancelled."""
+        (left,) = table.left("shop")
+        assert table.claim(left, "another") is not None
+        eventually(lambda: ctx.scope.cancelled, "the scope is cancelled")
+        cancelled.set()
+        return "done"
+
+    agent = us.Agent("clerk", model=us.ScriptedModel([calls("act"), says("done")]), tools=[act])
+    with us.ActorSystem("shop", store=f"sqlite:///{tmp_path}/runs.db", lease=1.0) as system:
+        with pytest.raises(us.LeaseLost, match="another one took it over") as lost:
+            agent.run("go", system=system)
+        assert cancelled.wait(WAIT)
+
+    assert lost.value.token == ""
+    assert [(run.owner, run.takeovers) for run in table.left("shop")] == [("another", 1)]
 
 
 def test_the_rows_of_owners_that_are_gone_go_with_the_first_beat_of_another(tmp_path: Path) -> None:
