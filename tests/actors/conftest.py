@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 import understudy as us
+from tests.support.killing import Effects
 from tests.support.scripts import WAIT, eventually
 from tests.support.stores import DictStore
 from understudy.actors.waiting.graph import graph
@@ -17,6 +19,18 @@ def system() -> Iterator[us.ActorSystem]:
     """Return a system; its stop waits for everything in it."""
     with us.ActorSystem("shop") as system:
         yield system
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    """Return the URL of a store in a file."""
+    return f"sqlite:///{tmp_path}/runs.db"
+
+
+@pytest.fixture
+def effects(tmp_path: Path) -> Effects:
+    """Return where processes note their effects, outside of the store."""
+    return Effects(tmp_path / "effects")
 
 
 @pytest.fixture(params=["memory", "store"])

@@ -22,11 +22,6 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is st
 LEASE = 1.0
 
 
-@pytest.fixture
-def effects(tmp_path: Path) -> Effects:
-    return Effects(tmp_path / "effects")
-
-
 @pytest.fixture(params=["sqlite", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,16 +16,6 @@ from tests.support.scripts import WAIT, finished, needs_approval
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is killed after a fork")
 
 Migrate = Callable[[us.ChangedRun], str | None]
-
-
-@pytest.fixture
-def effects(tmp_path: Path) -> Effects:
-    return Effects(tmp_path / "effects")
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/runs.db"
 
 
 def renamed(run: us.ChangedRun) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -18,20 +17,10 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="runs in an SQLi
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/runs.db"
-
-
-@pytest.fixture
 def system(store: str) -> Iterator[us.ActorSystem]:
     with us.ActorSystem("shop", store=store) as made:
         yield made
         made.stop(0.0)
-
-
-@pytest.fixture
-def effects(tmp_path: Path) -> Effects:
-    return Effects(tmp_path / "effects")
 
 
 @pytest.fixture

@@ -28,16 +28,6 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is ki
 KINDS = ["agent", "sub-agent", "sequence", "parallel", "workflow"]
 
 
-@pytest.fixture
-def effects(tmp_path: Path) -> Effects:
-    return Effects(tmp_path / "effects")
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/runs.db"
-
-
 def run_and_be_killed(runner: Runner, store: str, input: str = "go") -> None:
     assert killed(lambda: runner.run(input, system=us.ActorSystem("shop", store=store)))
 

@@ -27,16 +27,6 @@ from understudy.vocabulary.context.budget import Spending
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is killed after a fork")
 
 
-@pytest.fixture
-def effects(tmp_path: Path) -> Effects:
-    return Effects(tmp_path / "effects")
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/runs.db"
-
-
 def leave_runs(agent: us.Agent, store: str, effects: Effects, count: int = 1) -> None:
     for _ in range(count):
         effects.deadly = len(effects.noted) + 1

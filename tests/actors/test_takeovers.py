@@ -25,16 +25,6 @@ from understudy.testing import says
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is killed after a fork")
 
 
-@pytest.fixture
-def effects(tmp_path: Path) -> Effects:
-    return Effects(tmp_path / "effects")
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/runs.db"
-
-
 @pytest.fixture(params=["sqlite", "postgres"])
 def either_store(request: pytest.FixtureRequest) -> str:
     name = "store" if request.param == "sqlite" else "postgres_url"
