@@ -63,6 +63,10 @@ class InTheWay(StoreError):
     """Others were in the way of a transaction that is not repeated by itself; nothing was changed."""
 
 
+class Violated(StoreError):
+    """A constraint refused the commit; nothing was changed."""
+
+
 class OpenSql(Sql, Protocol):
     """One open transaction that nobody shares; also for statements that a tool writes itself."""
 
@@ -76,6 +80,15 @@ class OpenSql(Sql, Protocol):
 
         Raises:
             Exception: the database's own error. Nothing else can be done in the transaction then.
+        """
+        ...
+
+    def end_given(self) -> None:
+        """End the statements of a tool's: check the constraints that wait for the commit, as far as the database can do that before,
+        and take back what the statements changed of the connection.
+
+        Raises:
+            Exception: as for `execute_given`.
         """
         ...
 
@@ -114,6 +127,7 @@ class Database(Protocol):
 
         Raises:
             InTheWay: others were in the way; nothing was changed.
+            Violated: a constraint refused the commit; nothing was changed.
         """
         ...
 

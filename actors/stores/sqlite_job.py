@@ -145,6 +145,9 @@ class Transaction:
         finally:
             connection.set_progress_handler(None, 0)
 
+    def end_given(self) -> None:
+        """Do nothing: SQLite checks the constraints that wait for the commit at the commit alone."""
+
     def close(self) -> None:
         """Close the rows of all statements."""
         self._connection = None

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from understudy.errors import StoreError
 
-from .database import UnfitId
+from .database import UnfitId, Violated
 from .figures import StoreFigures
 from .sqlite_failures import is_locked, why
 from .sqlite_file import SQLiteFile
@@ -276,13 +276,19 @@ class SQLiteWriter:
                         self._do_one(connection, job, alone=len(jobs) == 1)
                     in_a_job = False
                     self.file.check_lent(connection)
-                    connection.execute("COMMIT")
+                    self._commit(connection)
                 except BaseException as error:
                     self.file.undo(connection, error)
                     raise
         except BaseException as error:
             return error, in_a_job
         return None, False
+
+    def _commit(self, connection: sqlite3.Connection) -> None:
+        try:
+            connection.execute("COMMIT")
+        except sqlite3.IntegrityError as error:  # the transaction is still open
+            raise Violated(f"store {self!r}: a constraint refused the commit ({error})", store=repr(self)) from error
 
     def _do_one(self, connection: sqlite3.Connection, job: Job, *, alone: bool) -> None:
         """Do a job; its error undoes its own work alone, unless the whole transaction is lost."""

@@ -9,7 +9,7 @@ from typing import TypeVar
 import pytest
 
 from tests.support.scripts import WAIT, eventually
-from understudy.actors.stores.database import InTheWay, OpenSql, Rows, SqlValue
+from understudy.actors.stores.database import InTheWay, OpenSql, Rows, SqlValue, Violated
 from understudy.actors.stores.sqlite_database import WORDS
 from understudy.actors.stores.transactions.served_transaction import ServedTransaction, Undone
 from understudy.errors import StoreError
@@ -24,13 +24,14 @@ class Diary:
 
     Attributes:
         committed: what is done for good.
-        before, at_commit: raised before the work, and after it.
+        before, at_end, at_commit: raised before the work, after the statements of the tool, and after the work.
         is_repeated: whether the work is called a second time.
     """
 
     def __init__(self) -> None:
         self.committed: list[str] = []
         self.before: Exception | None = None
+        self.at_end: Exception | None = None
         self.at_commit: Exception | None = None
         self.is_repeated = False
 
@@ -41,7 +42,7 @@ class Diary:
     def write_alone(self, work: Callable[[OpenSql], T]) -> T:
         if self.before is not None:
             raise self.before
-        page = Page()
+        page = Page(self.at_end)
         done = work(page)
         if self.is_repeated:
             done = work(Page())
@@ -61,10 +62,15 @@ class Diary:
 
 
 class Page:
-    """What is done in one transaction."""
+    """What is done in one transaction.
 
-    def __init__(self) -> None:
+    Args:
+        at_end: raised after the statements of the tool.
+    """
+
+    def __init__(self, at_end: Exception | None = None) -> None:
         self.lines: list[str] = []
+        self.at_end = at_end
 
     def execute(self, statement: str, values: Mapping[str, SqlValue] = {}, /) -> Rows:
         raise AssertionError
@@ -72,6 +78,10 @@ class Page:
     def execute_given(self, statement: str, parameters: SqlParameters, left: Left, /) -> SqlRows:
         self.lines.append(statement)
         return SqlRows((), (), len(self.lines))
+
+    def end_given(self) -> None:
+        if self.at_end is not None:
+            raise self.at_end
 
 
 @pytest.fixture
@@ -185,6 +195,22 @@ def test_a_transaction_that_others_were_in_the_way_of_may_be_tried_again(diary: 
     with pytest.raises(Undone, match="in a row with those of others"):
         served.commit(lambda sql: None, nothing)
     assert served.is_refused
+
+
+@pytest.mark.parametrize(
+    ("at_end", "at_commit"), [(LookupError("no such bell"), None), (None, Violated("no such bell"))]
+)
+def test_a_constraint_that_waits_for_the_commit_undoes_all_and_is_told(
+    at_end: Exception | None, at_commit: Exception | None, diary: Diary
+) -> None:
+    diary.at_end, diary.at_commit = at_end, at_commit
+    served = transaction(diary)
+    served.begin()
+    served.do(write("a"))
+
+    with pytest.raises(Undone, match="no such bell"):
+        served.commit(lambda sql: None, nothing)
+    assert (diary.committed, served.is_refused) == ([], False)
 
 
 def test_statements_are_never_repeated(diary: Diary) -> None:

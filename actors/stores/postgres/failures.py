@@ -19,8 +19,11 @@ PASSING_STATES = {
     "53300",  # it has too many connections
 }
 
-CONFLICTS = {"40001", "40P01", "55P03", "23505"}
-"""Those of the states above in which others were in the way."""
+IN_THE_WAY = {"40001", "40P01", "55P03"}
+"""Those of the states above in which others were in the way for certain."""
+
+CONFLICTS = IN_THE_WAY | {"23505"}
+"""Those in which others were in the way of a transaction that makes its keys anew when it is repeated."""
 
 LONGEST = 2_600  # Bytes of all columns of an index; a bit more if they can be compressed.
 
@@ -50,6 +53,16 @@ def is_passing(error: BaseException) -> bool:
 def is_conflict(error: BaseException) -> bool:
     """Whether others were in the way of a transaction."""
     return getattr(error, "sqlstate", None) in CONFLICTS
+
+
+def is_in_the_way(error: BaseException) -> bool:
+    """Whether others were in the way of a transaction whose keys are those of a tool, which are never made anew."""
+    return getattr(error, "sqlstate", None) in IN_THE_WAY
+
+
+def is_violation(error: BaseException) -> bool:
+    """Whether a constraint refused a value."""
+    return str(getattr(error, "sqlstate", "")).startswith("23")
 
 
 def why(error: BaseException, patience: float) -> str:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from understudy.actors.stores.database import Database, InTheWay, OpenSql
+from understudy.actors.stores.database import Database, InTheWay, OpenSql, Violated
 from understudy.actors.threads.promise import Promise
 from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.errors import StoreError
@@ -198,6 +198,8 @@ class ServedTransaction:
             self._database.write_alone(self._answer_all)
         except InTheWay:
             raise Undone("the database could not put it in a row with those of others", by_others=True) from None
+        except Violated as error:
+            raise Undone(str(error)) from None
 
     def _answer_all(self, sql: OpenSql) -> None:
         """Do what is asked for, until the transaction is to be committed."""
@@ -211,6 +213,7 @@ class ServedTransaction:
             if request is None:
                 continue
             if request.is_last:
+                _end_given(sql)
                 request.do(sql)
                 return
             self._answer(sql, request)
@@ -246,3 +249,15 @@ class ServedTransaction:
     def _leave(self, request: _Request) -> None:
         with self._lock:
             self._waiting.remove(request)
+
+
+def _end_given(sql: OpenSql) -> None:
+    """Have all that can refuse the commit refuse it now, as a statement that fails."""
+    try:
+        sql.end_given()
+    except Exception as error:
+        by_others = getattr(error, "sqlstate", None) in REFUSALS
+        text = " ".join(str(error).split())
+        raise Undone(
+            f"the check before its commit failed: {type(error).__name__}: {text}", by_others=by_others
+        ) from None
