@@ -86,6 +86,11 @@ TAKEN = "SELECT 1 FROM understudy_runs WHERE run = :run AND epoch > :epoch"
 OF_USER = "SELECT run FROM understudy_runs WHERE user_id = :user_id"
 
 
+def user_of(stored: str) -> str | None:
+    """Return the user of a run; None for the word under which the table has runs without one."""
+    return None if stored == NO_USER else stored
+
+
 class RunRow(NamedTuple):
     """One row of a journal; it replaces an earlier one of its path, kind and name."""
 

@@ -175,7 +175,7 @@ def test_a_run_of_an_unknown_agent_is_logged_once_and_goes_on_when_its_agent_is_
         looks.wait_for(5)
         (parked,) = system.health().parked
 
-        assert (parked.runner_id, parked.takeovers) == ("clerk", 0)
+        assert (parked.runner_id, parked.takeovers, parked.user_id) == ("clerk", 0, None)
         assert "no runner 'clerk' is known here" in parked.why
         system.spawn(agent)
         eventually(lambda: is_all_over(store), "the run has ended")

@@ -152,6 +152,27 @@ def test_an_answer_that_does_not_decide_the_call_leaves_the_token(
     assert resume(run_id, "--pause", "approval", "--happened", f"{call}=paid") == 0
 
 
+@pytest.mark.parametrize("words", [(), ("--approve",), ("--reject", "no"), ("--pause", "approval", "--approve")])
+def test_the_options_that_decide_the_call_are_told_in_place_of_python(
+    words: tuple[str, ...], shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_id, call, _ = in_doubt(shop, capsys)
+
+    assert resume(run_id, *words) == 2
+
+    told = capsys.readouterr().err
+    assert f"here: --approve {call}, or --reject {call}=REASON, or --happened {call}=RESULT" in told
+    assert "Approve()" not in told
+
+
+def test_an_answer_for_an_unknown_pause_is_told_as_such(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_id, _, _ = in_doubt(shop, capsys)
+
+    assert resume(run_id, "--pause", "other", "--approve") == 2
+
+    assert "pauses: approval" in capsys.readouterr().err
+
+
 def test_a_run_that_was_left_takes_no_answer(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_id = left(shop, capsys)
 

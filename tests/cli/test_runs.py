@@ -92,7 +92,7 @@ def test_the_list_has_the_runs_that_are_not_over_and_with_all_the_others_too(
 
     assert heads == ["RUN", "RUNNER", "STATUS", "TIME", "TAKEOVERS", "USER"]
     assert [(line[1], line[2], line[-1]) for line in lines] == [
-        ("clerk", "left", "default"),
+        ("clerk", "left", "-"),
         ("cashier", "waits", "ada"),
     ]
     assert lines[1][0] == waits.run_id
@@ -211,9 +211,14 @@ def test_export_has_all_rows_without_secrets_and_without_the_token(here: Path, p
     assert understudy("export", waits.run_id, "-o", "run.json") == 0
     text = (here / "run.json").read_text()
 
+    assert (of_left["phase"], of_left["user_id"], of_left["run"]["user_id"]) == ("left", None, None)
+    (call,) = of_left["in_doubt"]
+    assert (call["path"], call["id"], call["call_key"]) == (["clerk"], "c1", f"{run_id}/2.c1")
     assert of_left["run"]["runner_id"] == "clerk"
     assert {"head", "message"} <= {row["kind"] for row in of_left["rows"]}
-    assert json.loads(text)["pause"]["payload"]["runner_id"] == "cashier"
+    of_waiting = json.loads(text)
+    assert (of_waiting["phase"], of_waiting["run"]["state"], of_waiting["in_doubt"]) == ("waiting", "waiting", [])
+    assert of_waiting["pause"]["payload"]["runner_id"] == "cashier"
     assert KEY not in text
     assert waits.token.rpartition(".")[2] not in text
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 
 from understudy.actors.stores.database import Database, Row, Sql, SqlValue, checked_ids, version_of
 from understudy.actors.stores.pauses import PAUSES
-from understudy.actors.stores.runs import ROWS, RUNS, RunRow, id_of
+from understudy.actors.stores.runs import ROWS, RUNS, RunRow, id_of, user_of
 
 PAGE_OF_RUNS = 500
 PAGE_OF_PAUSES = 100  # Each has the text of its whole run.
@@ -39,7 +39,7 @@ class RunHead(NamedTuple):
     app: str
     """The name of its system."""
     runner_id: str
-    user_id: str
+    user_id: str | None
     conversation_id: str | None
     owner: str
     epoch: int
@@ -183,7 +183,8 @@ class RunList:
 
 def _head(row: Row) -> RunHead:
     head = RunHead(*row)
-    return head._replace(user_id=cast(str, id_of(head.user_id)), conversation_id=id_of(head.conversation_id))
+    user = user_of(cast(str, id_of(head.user_id)))
+    return head._replace(user_id=user, conversation_id=id_of(head.conversation_id))
 
 
 SHORT = ("runner_id", "user_id", "conversation_id", "by_error")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
-from understudy.actors.stores.runs import MAX_TAKEOVERS
-from understudy.vocabulary.runs.conversations import NO_USER
+from understudy.actors.stores.runs import MAX_TAKEOVERS, user_of
 from understudy.vocabulary.runs.stored_runs import StoredRunPhase, StoredRunStatus
 
 from .run_list import PauseHead, RunEntry, RunHead, fields_of
@@ -67,7 +66,7 @@ def _waiting(entry: RunEntry, pause: PauseHead, now: float) -> StoredRunStatus:
         reason=entry.head.ending if entry.head is not None else "",
         since=_began(entry) if is_leased else pause.put_at,
         takeovers=0 if entry.head is None else entry.head.takeovers,
-        user_id=NO_USER if user is None else cast(str, user),
+        user_id=None if user is None else user_of(cast(str, user)),
         conversation_id=cast("str | None", told.get("conversation_id")),
         by_error=told.get("by_error") is True,
     )

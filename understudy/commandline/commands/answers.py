@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from understudy.commandline.report import UsageMistake
+from understudy.commandline.report import UsageMistake, how_to_answer
 from understudy.orchestration.definitions.port import Answer
-from understudy.vocabulary.runs.outcomes import Approve, Decision, PauseAnswer, Reject
+from understudy.vocabulary.runs.outcomes import Approve, Decision, Pause, PauseAnswer, Reject
 from understudy.vocabulary.tools.reconciling import Happened
 
 from . import options
@@ -118,6 +118,30 @@ def _clash(one: Given, other: Given) -> bool:
     if None in (one.pause, other.pause):  # a call is found without its pause
         return not any(each.pause is None and each.may_name_call for each in (one, other))
     return one.pause == other.pause
+
+
+def undecided(pauses: Sequence[Pause], given: Sequence[Given], answer: Answer) -> str:
+    """Say which calls in doubt an answer leaves undecided, and the options that decide them; empty if there are none.
+
+    Args:
+        pauses: those in which the run waits.
+        given: the answers; one for an unknown pause has another mistake.
+        answer: what `answer_of` made of them.
+    """
+    if any(each.pause is not None and each.pause not in {pause.id for pause in pauses} for each in given):
+        return ""
+    named = set[str]()
+    for key, value in answer.items() if isinstance(answer, Mapping) else ():
+        named |= {key, *value} if isinstance(value, Mapping) else {key}
+    open_ones = [(pause, [call for call in pause.in_doubt if call not in named]) for pause in pauses]
+    calls = [call for _, left in open_ones for call in left]
+    if not calls:
+        return ""
+    ways = [way for pause, left in open_ones if left for way in how_to_answer(pause)]
+    return (
+        f"the run waits for a decision about each of {', '.join(calls)}, which may have happened before their process "
+        f"died\n  here: {', or '.join(ways)}"
+    )
 
 
 def answer_of(given: Sequence[Given], waiting_calls: Callable[[], Sequence[str]]) -> Answer:

@@ -21,10 +21,10 @@ from understudy.commandline.report import UsageMistake
 from understudy.errors import ProtocolViolation, SpecChanged, UnderstudyError, UnknownToken
 from understudy.providers.http.credentials import check_key
 from understudy.vocabulary.models import ModelName
-from understudy.vocabulary.runs.outcomes import Outcome
+from understudy.vocabulary.runs.outcomes import Outcome, Pause
 
 from . import options
-from .answers import add_answers, answer_of, refuse_unanswered
+from .answers import add_answers, answer_of, refuse_unanswered, undecided
 from .loading import agents_in, check_tools, load
 from .printing import tell, warn
 from .run import closing_seconds, watch
@@ -32,6 +32,7 @@ from .waiting import refuse_missing_store, repeated, system_of, without_vain_tok
 
 if TYPE_CHECKING:
     from understudy.actors import ActorSystem
+    from understudy.orchestration.definitions.port import Answer
     from understudy.orchestration.definitions.runner import Runner
     from understudy.specs import LoadedSpec
     from understudy.vocabulary.runs.handles import RunHandle
@@ -177,10 +178,12 @@ def waiting_runner(arguments: argparse.Namespace, system: ActorSystem) -> str:
 
 def _go_on(arguments: argparse.Namespace, system: ActorSystem, runner: Runner[object]) -> RunHandle[object]:
     """Continue the run. A wrong answer raises `UsageMistake`: nothing has run then, and the token is still valid."""
+    answer: Answer = None
     try:
+        answer = answer_of(arguments.answers, partial(_waiting_calls, arguments))
         return runner.submit_resume(
             arguments.token,
-            answer_of(arguments.answers, partial(_waiting_calls, arguments)),
+            answer,
             timeout=arguments.timeout,
             system=system,
             max_iterations=arguments.max_iterations,
@@ -193,13 +196,19 @@ def _go_on(arguments: argparse.Namespace, system: ActorSystem, runner: Runner[ob
     except SpecChanged as error:
         raise UsageMistake(f"{error}\n  here: --adopt") from error
     except (TypeError, ProtocolViolation) as error:
-        raise UsageMistake(f"{error}\n  {HOW_TO_ANSWER}") from error
+        in_doubt = undecided(_waiting_pauses(arguments), arguments.answers, answer)
+        raise UsageMistake(in_doubt or f"{error}\n  {HOW_TO_ANSWER}") from error
     except ValueError as error:
         raise UsageMistake(str(error)) from error
 
 
 def _waiting_calls(arguments: argparse.Namespace) -> list[str]:
     """Return the ids of the calls that the run waits with."""
+    return [call.id for pause in _waiting_pauses(arguments) for call in pause.calls]
+
+
+def _waiting_pauses(arguments: argparse.Namespace) -> tuple[Pause, ...]:
+    """Return the pauses in which the run waits."""
     from understudy.orchestration.journal.told_runs import pauses_in
     from understudy.orchestration.saving.saved_run import SavedRun
 
@@ -207,5 +216,6 @@ def _waiting_calls(arguments: argparse.Namespace) -> list[str]:
     database = None if token is None else look_at(arguments.store)
     entry = None if database is None or token is None else RunList(database).entry(token.run_id)
     if entry is None or entry.waits is None:
-        return []  # what is wrong with the token is told by those who take it
-    return [call.id for pause in pauses_in(SavedRun.from_json(entry.waits.payload)) for call in pause.calls]
+        return ()  # what is wrong with the token is told by those who take it
+    saved = SavedRun.from_json(entry.waits.payload)
+    return () if saved.by_error else pauses_in(saved)

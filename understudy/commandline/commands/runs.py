@@ -90,4 +90,4 @@ def _table(statuses: Iterable[StoredRunStatus]) -> str:
 
 def _row(status: StoredRunStatus) -> tuple[str, ...]:
     cells = (status.run_id, status.runner_id, in_words(status), time_in_words(status), f"{status.takeovers}")
-    return tuple([one_line(cell) or "-" for cell in (*cells, status.user_id)])
+    return tuple([one_line(cell) or "-" for cell in (*cells, status.user_id or "")])

@@ -6,11 +6,12 @@ import argparse
 import json
 from typing import TYPE_CHECKING, TextIO, cast
 
-from understudy.commandline.report import COMPLETE
+from understudy.commandline.report import COMPLETE, UsageMistake
 from understudy.providers.tape.redaction import Redactor
 
 from . import options
 from .printing import put, write
+from .runs_show import told_of
 from .runs_store import found, looked_at
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 ABOUT = """\
 Print all that a store has of a run as one JSON object, to look into it or to
-show it to somebody: its entry, the rows of its journal, and what it waits with.
+show it to somebody: where it stands, its calls in doubt, its entry, the rows of
+its journal, and what it waits with.
 What looks like a secret is hidden, and the token is left out.
 
 examples:
@@ -51,13 +53,32 @@ def do(arguments: argparse.Namespace, out: TextIO) -> int:
 
 
 def _data(runs: StoredRuns, entry: RunEntry) -> dict[str, object]:
-    data: dict[str, object] = {"run_id": entry.run_id}
+    from .runs import as_data
+
+    status = runs.status(entry)
+    data: dict[str, object] = {**as_data(status), "in_doubt": _in_doubt(runs, entry)}
     if entry.head is not None:
-        data["run"] = {**entry.head._asdict(), "accepted": runs.list.accepted(entry.head)}
+        # The table of runs has a run that waits as over, for its journal ended with the pause.
+        state = status.phase if entry.head.state == "over" else entry.head.state
+        data["run"] = {**entry.head._asdict(), "state": state, "accepted": runs.list.accepted(entry.head)}
         data["rows"] = [row._asdict() for row in runs.list.rows(entry.head)]
     if entry.pause is not None:
         data["pause"] = {name: value for name, value in entry.pause._asdict().items() if name != "nonce"}
     return data
+
+
+def _in_doubt(runs: StoredRuns, entry: RunEntry) -> list[dict[str, object]] | None:
+    """Return the calls in doubt; None if what the store has cannot be read."""
+    try:
+        told = told_of(runs, entry)
+    except UsageMistake:
+        return None
+    return [
+        {"path": list(run.path), "id": each.call.id, "name": each.call.name, "call_key": each.key}
+        for run in told.runs
+        for each in run.calls
+        if each.standing == "in doubt"
+    ]
 
 
 def _opened(value: object, name: str) -> object:

@@ -150,7 +150,8 @@ def _lines(told: Told, arguments: argparse.Namespace) -> Iterator[str]:
     yield one_line(f"{status.run_id}: {status.runner_id or 'unknown runner'}, system {status.system}")
     yield one_line(_standing(status))
     where = "" if status.conversation_id is None else f", conversation {status.conversation_id}"
-    yield one_line(f"user {status.user_id}{where}, takeovers: {status.takeovers}")
+    user = "no user" if status.user_id is None else f"user {status.user_id}"
+    yield one_line(f"{user}{where}, takeovers: {status.takeovers}")
     for run in told.runs:
         yield f"{' > '.join(map(one_line, run.path))}{_turns(run.turns)}"
         for call in run.calls:

@@ -39,8 +39,8 @@ class ParkedRun:
     run_id: str
     runner_id: str
     """The id of the agent, group or workflow."""
-    user_id: str
-    """`default` for a run without one."""
+    user_id: str | None
+    """None for a run without one."""
     conversation_id: str | None
     takeovers: int
     """How often a process has taken it over from another one."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from .conversations import NO_USER
-
 StoredRunPhase: TypeAlias = Literal["under_way", "left", "waiting", "cannot_go_on", "over"]
 """Where a run stands:
 
@@ -35,8 +33,8 @@ class StoredRunStatus:
     known. In seconds since 1970; None if the store does not say."""
     takeovers: int = 0
     """How often a process has gone on with it after another one died."""
-    user_id: str = NO_USER
-    """`default` for a run without one."""
+    user_id: str | None = None
+    """None for a run without one."""
     conversation_id: str | None = None
     by_error: bool = False
     """Of a waiting run: whether an error ended it, so that it waits for no person."""
