@@ -39,7 +39,8 @@ def _nothing(sql: Sql) -> None:
 
 
 class SQLiteDatabase:
-    """A `Database` in a file. All objects of one file and process share its connection. Calls block for some 5 s at most.
+    """A `Database` in a file. All objects of one file and process share its connection. Calls block for
+    some 5 s, and for up to 30 s while they see that others take turns.
 
     Args:
         path: the file, which is made if it is not there, for its owner's eyes only; the current folder counts now.

@@ -1,4 +1,8 @@
-"""Work for an SQLite file, and what it is given: the statements of one transaction."""
+"""Work for an SQLite file: what it is given, when it has its turn, and for how long it waits.
+
+SQLite has no line for its lock: a process that wants it tries again every few milliseconds, and gets it if it tries in the
+moment in which nobody has it. So a process that has had the lock for long leaves it to others for a while.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,9 @@ from .database import SqlValue
 from .sqlite_file import SQLiteFile
 
 INSTRUCTIONS = 10_000  # Of SQLite's machine, some 0.1 ms, between two looks at the time.
+LONG = 0.02  # Seconds; a step of a run holds the lock for less.
+REST = 0.05  # Seconds at most for which the lock is left to others: some ten of their tries.
+LONGEST = 30.0  # Seconds for which a job waits while it sees that others take turns.
 NO_VALUES: Mapping[str, SqlValue] = {}
 
 
@@ -88,6 +95,62 @@ class Job:
         if self._failure is not None:
             raise self._failure
         return self.value
+
+
+def next_turn(waiting: list[Job], *, was_alone: bool) -> tuple[list[Job], list[Job]]:
+    """Return the jobs of the next transaction, and those that wait on.
+
+    Jobs that share no transaction and those that do take turns, so that neither wait for all of the others.
+
+    Args:
+        waiting: at least one job, in the order in which they came.
+        was_alone: whether the transaction before was of a job that shares none.
+    """
+    shared = [job for job in waiting if not job.alone]
+    if len(shared) == len(waiting):
+        return shared, []
+    if shared and (was_alone or not waiting[0].alone):
+        return shared, [job for job in waiting if job.alone]
+    first = next(job for job in waiting if job.alone)
+    return [first], [job for job in waiting if job is not first]
+
+
+class FileTurns:
+    """What one process knows about the turns of all processes. It has no clock; times are those of the monotonic one."""
+
+    def __init__(self) -> None:
+        self._rests_until = 0.0
+        self._moved = 0.0
+        """When a long transaction of this process, or any transaction of another one, was last seen to end."""
+
+    def rests(self, now: float) -> bool:
+        """Whether this process leaves the lock to others now, instead of a transaction that may be long."""
+        return now < self._rests_until
+
+    def ended(self, began: float, now: float) -> None:
+        """Note a transaction of this process. After a long one, a tenth of its time belongs to others."""
+        held = now - began
+        if held > LONG:
+            self._rests_until = now + min(held / 10, REST)
+            self._moved = now
+
+    def others_ended(self, now: float) -> None:
+        """Note that another process has committed a transaction."""
+        self._moved = now
+
+    def until(self, job: Job, patience: float) -> float:
+        """Return when a job stops to wait.
+
+        A step of a run waits for as long as transactions end, since its run could not go on without it. A job that
+        shares no transaction does not: its caller can be told.
+
+        Args:
+            job: the job.
+            patience: seconds for which a job waits while nothing moves.
+        """
+        if job.alone:
+            return job.until
+        return max(job.until, min(self._moved + patience, job.until - patience + LONGEST))
 
 
 class Transaction:

@@ -20,28 +20,10 @@ from .database import UnfitId, Violated
 from .figures import StoreFigures
 from .sqlite_failures import is_locked, why
 from .sqlite_file import SQLiteFile
-from .sqlite_job import Job, Transaction
+from .sqlite_job import FileTurns, Job, Transaction, next_turn
 
 PATIENCE = 5.0  # Seconds for which a file that others have locked is tried again.
 PAUSE = 0.005  # Between two tries.
-
-
-def next_turn(waiting: list[Job], *, was_alone: bool) -> tuple[list[Job], list[Job]]:
-    """Return the jobs of the next transaction, and those that wait on.
-
-    Jobs that share no transaction and those that do take turns, so that neither wait for all of the others.
-
-    Args:
-        waiting: at least one job, in the order in which they came.
-        was_alone: whether the transaction before was of a job that shares none.
-    """
-    shared = [job for job in waiting if not job.alone]
-    if len(shared) == len(waiting):
-        return shared, []
-    if shared and (was_alone or not waiting[0].alone):
-        return shared, [job for job in waiting if job.alone]
-    first = next(job for job in waiting if job.alone)
-    return [first], [job for job in waiting if job is not first]
 
 
 class SQLiteWriter:
@@ -67,6 +49,7 @@ class SQLiteWriter:
         self._leader: int | None = None
         self._since: float | None = None
         """When the leader began."""
+        self._turns = FileTurns()
         self._high_water = 0
         self._transactions = 0
         self._calls = 0  # this and the next two are not exact when two calls end at once; nothing depends on them
@@ -132,19 +115,32 @@ class SQLiteWriter:
 
     def _wait(self, job: Job) -> None:
         """Wait until the job is done or appointed; if its time is over and nobody has begun it, it ends."""
-        if job.turn.acquire(timeout=max(0.0, job.until - time.monotonic())):
+        while not job.turn.acquire(timeout=max(0.0, self._left(job))):
+            if self._left(job) <= 0.0:
+                break
+        else:
             return
         with self._lock:
             is_left = job in self._queue
             if is_left:
                 self._queue.remove(job)
         if is_left:
-            self._end(job, self._busy_all_the_time())
+            self._end(job, self._busy_all_the_time(job))
         else:
             job.turn.acquire()
 
-    def _busy_all_the_time(self) -> StoreError:
-        text = f"a transaction of this process has kept it busy for {PATIENCE:g} s; expected it to be free sooner"
+    def _left(self, job: Job) -> float:
+        return self._turns.until(job, PATIENCE) - time.monotonic()
+
+    def _waited(self, job: Job) -> float:
+        """Return the seconds for which a job has waited that waits no longer, as they are told."""
+        more = self._turns.until(job, PATIENCE) - job.until
+        return PATIENCE + round(more) if more >= 1.0 else PATIENCE
+
+    def _busy_all_the_time(self, job: Job) -> StoreError:
+        text = (
+            f"a transaction of this process has kept it busy for {self._waited(job):g} s; expected it to be free sooner"
+        )
         return StoreError(f"store {self!r}: {text}", store=repr(self))
 
     def do_first(self, job: Job) -> None:
@@ -155,8 +151,8 @@ class SQLiteWriter:
                 if not self._busy:
                     self._busy = True
                     break
-            if time.monotonic() >= job.until:
-                return self._end(job, self._busy_all_the_time())
+            if self._left(job) <= 0.0:
+                return self._end(job, self._busy_all_the_time(job))
             time.sleep(PAUSE)
         self._lead([job])
 
@@ -190,14 +186,17 @@ class SQLiteWriter:
     def _lead(self, jobs: list[Job]) -> None:
         """Do jobs until the first of them, which is this thread's own, has ended; leave the others to the next leader."""
         mine = jobs[0]
+        version: int | None = None
         try:
+            attempt = self._attempt_apart if mine.alone else self._attempt
             self._leader = threading.get_ident()
             self._since = time.monotonic()
-            jobs[:] = self._attempt(jobs)
+            jobs[:] = attempt(jobs)
             while not mine.done:
                 time.sleep(PAUSE)
+                version = self._watch_others(version)
                 jobs += self._joining(mine)
-                jobs[:] = self._attempt_apart(jobs) if mine.alone else self._attempt(jobs)
+                jobs[:] = attempt(jobs)
         except BaseException as error:  # nobody else would end them
             for job in jobs:
                 job.end(error)
@@ -213,8 +212,24 @@ class SQLiteWriter:
 
     def _attempt_apart(self, jobs: list[Job]) -> list[Job]:
         """Do a job that shares no transaction, and the jobs that read while it waits."""
-        left = self._attempt(jobs[:1])
+        left = jobs[:1]
+        began = time.monotonic()
+        if not self._turns.rests(began):
+            left = self._attempt(left)
+            if not left:
+                self._turns.ended(began, time.monotonic())
         return left + (self._attempt(jobs[1:]) if jobs[1:] else [])
+
+    def _watch_others(self, before: int | None) -> int | None:
+        """Return a number that changes when another process commits, and note that it has changed since the look before."""
+        try:
+            with self.file.lent() as connection:
+                version: int = connection.execute("PRAGMA data_version").fetchone()[0]
+        except (sqlite3.Error, OSError, StoreError):  # the next try tells it
+            return before
+        if before not in (None, version):
+            self._turns.others_ended(time.monotonic())
+        return version
 
     def _appoint(self, left: list[Job], *, was_alone: bool = False) -> None:
         """Have the first of the waiting jobs commit all of them, but for jobs that share no transaction: these take turns."""
@@ -243,7 +258,7 @@ class SQLiteWriter:
         return []
 
     def _end(self, job: Job, error: BaseException | None) -> None:
-        told = None if error is None else self._told(error)
+        told = None if error is None else self._told(error, self._waited(job))
         self._calls += 1
         if isinstance(told, StoreError):
             self._failed += 1
@@ -255,9 +270,8 @@ class SQLiteWriter:
         writers = [job for job in jobs if job.writes]
         readers = [job for job in jobs if not job.writes]
         left = writers + self._attempt(readers) if writers and readers else jobs
-        now = time.monotonic()
         for job in left:
-            if job.until <= now:
+            if self._left(job) <= 0.0:
                 self._end(job, failure)
         return [job for job in left if not job.done]
 
@@ -312,11 +326,11 @@ class SQLiteWriter:
             self.file.check_lent(connection)
             connection.execute("RELEASE job")
 
-    def _told(self, error: BaseException) -> BaseException:
+    def _told(self, error: BaseException, waited: float = PATIENCE) -> BaseException:
         """Return the error for the caller: a failure of the file as a `StoreError`, an error of `work` as it is."""
         if not isinstance(error, sqlite3.Error | OSError | UnicodeError | UnfitId):
             return error
-        told = StoreError(f"store {self!r}: {why(error, self._path, PATIENCE)}", store=repr(self))
+        told = StoreError(f"store {self!r}: {why(error, self._path, waited)}", store=repr(self))
         if not isinstance(error, UnicodeError):  # that error holds all that was read
             told.__cause__ = error
         return told

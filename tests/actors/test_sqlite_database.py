@@ -26,8 +26,8 @@ from understudy.actors.stores import sqlite_file, sqlite_writer
 from understudy.actors.stores.database import Sql
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
 from understudy.actors.stores.sqlite_file import SQLiteFile
-from understudy.actors.stores.sqlite_job import Job
-from understudy.actors.stores.sqlite_writer import SQLiteWriter, next_turn
+from understudy.actors.stores.sqlite_job import Job, next_turn
+from understudy.actors.stores.sqlite_writer import SQLiteWriter
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
