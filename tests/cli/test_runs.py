@@ -152,7 +152,8 @@ def test_a_mistake_makes_nothing(words: list[str], says: str, here: Path, capsys
 
 def test_a_time_is_told_with_what_it_is(here: Path, capsys: pytest.CaptureFixture[str], printed: Printed) -> None:
     left(here)
-    waiting(), ended()
+    waiting()
+    ended()
     assert understudy("--all", "--json") == 0
     runs = {run["phase"]: run for run in printed()["runs"]}
 
