@@ -40,6 +40,12 @@ class Heartbeat:
         self._lock = threading.Lock()
         """Guards the decision whether the thread ends or goes on."""
         self._is_on = False
+        self._is_resting = False
+        """Whether the thread ends with the last run, because a system has stopped."""
+        self._wake = threading.Event()
+        """Ends the pause of the thread."""
+        self._thread: threading.Thread | None = None
+        """The last one that was started."""
         self._driven: set[object] = set()
         self._is_failing = False
 
@@ -60,25 +66,42 @@ class Heartbeat:
     def leave(self, run: object) -> None:
         """Note that the process drives a run no longer."""
         self._driven.discard(run)
+        if self._is_resting and not self._driven:
+            self._wake.set()
+
+    def rest(self) -> None:
+        """End the thread at once if the process drives no run, or with the last one: a system has stopped. Does not block."""
+        self._is_resting = True
+        if not self._driven:
+            self._wake.set()
 
     def _start(self) -> None:
         with self._lock:
             if not self._is_on:
-                threading.Thread(target=self._tick, name="understudy-heartbeat", daemon=True).start()
+                self._is_resting = False
+                self._wake.clear()
+                thread = threading.Thread(
+                    target=self._tick, args=(self._thread,), name="understudy-heartbeat", daemon=True
+                )
+                thread.start()
+                self._thread = thread
                 self._is_on = True  # not before there is a thread
 
     # --- on the thread
 
-    def _tick(self) -> None:
-        pause, idle, sleeper = self.beat(), 0.0, threading.Event()
+    def _tick(self, before: threading.Thread | None) -> None:
+        if before is not None:
+            before.join()  # it may be about to remove the row in which this one beats
+        pause, idle = self.beat(), 0.0
         self._sweep()
         while True:
-            sleeper.wait(pause)
+            self._wake.wait(pause)
+            self._wake.clear()
             if self._driven:
                 pause, idle = self.beat(), 0.0
                 continue
             idle += pause
-            if idle >= LINGER and self._retire():
+            if (self._is_resting or idle >= LINGER) and self._retire():
                 return
             pause = self._interval
 

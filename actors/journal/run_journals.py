@@ -100,6 +100,10 @@ class RunJournals:
         self._driven.remove(journal)
         self._heartbeat.leave(journal)
 
+    def rest(self) -> None:
+        """Beat no longer than for the runs that this process drives, because the system has stopped. Does not block."""
+        self._heartbeat.rest()
+
     def left(self) -> list[StoredRun]:
         """Return the runs of this system that nobody drives: their process died, or its store failed."""
         return [each for each in self._table.left(self._app) if not self._is_driven(each)]

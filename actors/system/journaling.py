@@ -45,6 +45,11 @@ class Journaling:
         """Whether runs have a journal."""
         return self.journals is not None
 
+    def rest(self) -> None:
+        """Keep no thread beyond the runs in flight, for no other one comes."""
+        if self.journals is not None:
+            self.journals.rest()
+
     def begin(self, record: RunRecord, also: Callable[[Sql], bool] | None = None) -> None:
         """Accept a run that is about to begin, if it has a journal. Blocks for the store.
 

@@ -36,6 +36,7 @@ def shut_down(
     late = max(deadline, time.monotonic() + cancel_hooks.AT_HAND)
     runs.late_saves.wait(late)
     runs.journaling.late_ends.wait(late)
+    runs.journaling.rest()
     events.finish(deadline)
     return (*cancelled, *[cell.address for cell in hanging])
 

@@ -291,6 +291,72 @@ def test_a_tool_sees_at_the_next_beat_that_another_process_has_its_run(tmp_path:
     assert [(run.owner, run.takeovers) for run in table.left("shop")] == [("another", 1)]
 
 
+def test_a_system_that_stops_ends_the_beats_of_its_process_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heartbeat, "LINGER", 1e9)
+    database = SQLiteDatabase(str(tmp_path / "runs.db"))
+    agent = us.Agent("clerk", model=us.FunctionModel(lambda _: says("done")))
+
+    for _ in range(2):  # a thread that has ended is replaced
+        system = us.ActorSystem("shop", store=f"sqlite:///{tmp_path}/runs.db")
+        assert finished(agent.run("go", system=system)).text == "done"
+        eventually(lambda: bool(beats_in(database)), "it beats")
+        system.stop()
+
+        eventually(lambda: not beats_in(database), "its row is gone")
+        eventually(lambda: not beating_threads(), "its thread has ended")
+
+
+def test_a_system_that_stops_leaves_the_beats_for_the_run_of_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heartbeat, "LINGER", 1e9)
+    database, gate = SQLiteDatabase(str(tmp_path / "runs.db")), Gate()
+    agent = us.Agent("clerk", model=us.FunctionModel(gate.then(says("done"))))
+    other = us.ActorSystem("other", store=f"sqlite:///{tmp_path}/runs.db", lease=1.0)
+    system = us.ActorSystem("shop", store=f"sqlite:///{tmp_path}/runs.db")
+    handle = agent.submit("go", system=other)
+    assert gate.entered.wait(WAIT)
+    eventually(lambda: bool(beats_in(database)), "it beats")
+    (thread,) = beating_threads()
+
+    system.stop()
+
+    eventually(lambda: sum(beats_in(database)) >= 2, "it beats on")
+    assert thread.is_alive()
+    gate.open()
+    assert finished(handle.result(WAIT)).text == "done"
+    eventually(lambda: not beats_in(database) and not thread.is_alive(), "the beats end with the last run")
+
+
+def test_a_thread_that_follows_another_one_beats_after_the_removal_of_the_row(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, remove = Gate(), RunOwners.remove
+
+    def held(owners: RunOwners, owner: str) -> None:
+        gate()
+        remove(owners, owner)
+
+    monkeypatch.setattr(RunOwners, "remove", held)
+    stage.beating.keep_for(3600.0)  # no second beat in this test
+    run = object()
+    stage.beating.drive(run)
+    stage.beating.leave(run)
+    stage.beating.rest()
+    assert gate.entered.wait(WAIT)
+    (before,) = beating_threads()
+
+    stage.beating.drive(run)
+    gate.open()
+    before.join(WAIT)
+
+    eventually(lambda: beats_in(stage.database) == [0], "the second thread beats")
+    stage.beating.leave(run)
+    stage.beating.rest()
+
+
 def test_the_rows_of_owners_that_are_gone_go_with_the_first_beat_of_another(tmp_path: Path) -> None:
     database = SQLiteDatabase(str(tmp_path / "runs.db"))
     RunTable(database)
