@@ -67,6 +67,10 @@ class Violated(StoreError):
     """A constraint refused the commit; nothing was changed."""
 
 
+ENDED = "a statement ended the transaction, which the runtime alone may end; what came before it may be committed"
+"""What is told of a statement after which the transaction is not open."""
+
+
 class OpenSql(Sql, Protocol):
     """One open transaction that nobody shares; also for statements that a tool writes itself."""
 

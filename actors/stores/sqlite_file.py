@@ -21,6 +21,7 @@ from pathlib import Path
 
 from understudy.errors import StoreError
 
+from .database import ENDED
 from .sqlite_failures import is_broken
 
 WAL_LIMIT = 8_388_608  # Bytes to which the log beside the file is cut when it has grown.
@@ -83,6 +84,11 @@ class SQLiteFile:
         """Raise `StoreError` if this process was forked since the connection was lent."""
         if self._connection is not database or self._pid != os.getpid():
             raise self._refusal()
+
+    def check_in_transaction(self, database: sqlite3.Connection) -> None:
+        """Raise `StoreError` if a statement of a tool has ended the transaction."""
+        if not database.in_transaction:
+            raise self._error(ENDED)
 
     def undo(self, database: sqlite3.Connection, error: BaseException) -> None:
         """Roll back the transaction that the error ended, and close a connection that it may have broken."""

@@ -202,9 +202,11 @@ class Transaction:
             try:
                 columns = [column[0] for column in cursor.description or ()]
                 rows = cursor.fetchall()
-                return SqlRows(columns, rows, cursor.rowcount)
+                made = SqlRows(columns, rows, cursor.rowcount)
             finally:
                 cursor.close()
+            self._file.check_in_transaction(connection)
+            return made
         finally:
             connection.set_progress_handler(None, 0)
 

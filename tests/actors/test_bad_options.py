@@ -91,7 +91,7 @@ TOOL = {
     "idempotent": "True",
     "reconcile": f"None {FUNCTION}",
     "transactional": "",
-    "transaction_timeout": "1.5",
+    "transaction_timeout": "",
     "approval": f"True {FUNCTION}",
     "isolation": "",
     "memory_limit": "None",

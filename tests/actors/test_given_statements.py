@@ -20,6 +20,9 @@ from understudy.actors.stores.transactions.given_statements import check_paramet
         "SELECT $$ ; commit $$",
         "WITH a AS (SELECT 1) SELECT * FROM a",
         "CREATE TABLE begin_of (a INTEGER)",
+        "",
+        "-- first\r\nSELECT 1 /* one */ /* two */",
+        "SELECT größe, $größe$ ; $größe$ FROM a",
     ],
 )
 def test_one_statement_of_any_kind_passes(statement: str) -> None:
@@ -39,6 +42,19 @@ def test_one_statement_of_any_kind_passes(statement: str) -> None:
         ("ATTACH 'a.db' AS a", "concerns the connection"),
         ("SELECT 1; COMMIT", "more than one statement"),
         ("SELECT 'a'';' ; SELECT 2", "more than one statement"),
+        ("SELECT $a$ $$ '$a$; COMMIT --'", "more than one statement"),
+        ("SELECT 1 a$$; COMMIT; SELECT 1 b$$", "more than one statement"),
+        ("SELECT 1 é$$; COMMIT; SELECT 1 b$$", "more than one statement"),
+        ("SELECT $ü😀$ ' $ü😀$; COMMIT --'", "more than one statement"),
+        ("SELECT 1;\ufeffCOMMIT", "more than one statement"),
+        ("\ufeffCOMMIT", "expected a word of SQL"),
+        ("\xa0COMMIT", "expected a word of SQL"),
+        ("\x1cCOMMIT", "expected a word of SQL"),
+        ("'a' COMMIT", "expected a word of SQL"),
+        ("/* /* */ */ COMMIT", "a comment begins inside of a comment"),
+        ("/* /* */ COMMIT /* */", "a comment begins inside of a comment"),
+        ("-- \rCOMMIT", "a carriage return inside"),
+        ("-- \r SELECT '\nCOMMIT --'", "a carriage return inside"),
     ],
 )
 def test_what_concerns_the_transaction_or_the_connection_is_refused(statement: str, words: str) -> None:

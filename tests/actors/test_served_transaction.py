@@ -11,7 +11,7 @@ import pytest
 from tests.support.scripts import WAIT, eventually
 from understudy.actors.stores.database import InTheWay, OpenSql, Rows, SqlValue, Violated
 from understudy.actors.stores.sqlite_database import WORDS
-from understudy.actors.stores.transactions.served_transaction import ServedTransaction, Undone
+from understudy.actors.stores.transactions.served_transaction import Over, ServedTransaction, Undone
 from understudy.errors import StoreError
 from understudy.vocabulary.context.transactions import SqlParameters, SqlRows
 
@@ -109,7 +109,7 @@ def test_what_was_done_is_committed_with_what_comes_last(diary: Diary) -> None:
     served.commit(lambda sql: sql.execute_given("c", (), lambda: 1.0), lambda: told.append(list(diary.committed)))
 
     assert told == [["a", "b", "c"]]
-    with pytest.raises(Undone):
+    with pytest.raises(Over, match="whose transaction is committed"):
         served.do(write("d"))
 
 

@@ -80,8 +80,25 @@ def test_a_call_in_doubt_has_one_rule(option: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "error"), [(0, ValueError), (4.5, ValueError), (None, TypeError), ("1", TypeError)]
+    ("seconds", "error"),
+    [
+        (0, ValueError),
+        (4.5, ValueError),
+        (float("nan"), ValueError),
+        (None, TypeError),
+        ("1", TypeError),
+        (True, TypeError),
+    ],
 )
 def test_a_transaction_has_a_time_that_others_can_wait_for(seconds: Any, error: type[Exception]) -> None:
-    with pytest.raises(error, match="transaction_timeout"):
+    with pytest.raises(error, match="transaction_timeout") as raised:
         us.tool(transactional=True, transaction_timeout=seconds)(plain)
+    assert "None for no limit" not in str(raised.value)
+
+
+def test_a_tool_without_a_transaction_takes_no_time_for_one() -> None:
+    with pytest.raises(ValueError, match="without transactional=True"):
+        us.tool(transaction_timeout=2)(plain)
+
+    made = us.tool(transactional=True, transaction_timeout=2)(plain)
+    assert made.replace(transactional=False).transaction_timeout == 1.0

@@ -20,7 +20,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from understudy.actors.stores.database import InTheWay, OpenSql, Rows, Sql, SqlValue, UnfitId, Violated
+from understudy.actors.stores.database import ENDED, InTheWay, OpenSql, Rows, Sql, SqlValue, UnfitId, Violated
 from understudy.actors.stores.figures import StoreFigures
 from understudy.actors.stores.transactions.given_statements import for_psycopg
 from understudy.actors.threads.forked import Stage, at_fork
@@ -161,7 +161,7 @@ class PostgresDatabase:
     def _transact(self, work: Callable[[OpenSql], T], until: float, *, reads_only: bool, in_lane: bool) -> T:
         connection = self._borrowed(until)
         begun, is_committed, done = None, False, list[T]()
-        sql = _Transaction(connection)
+        sql = _Transaction(connection, self._shown)
         try:
             if reads_only:
                 connection.execute(BEGIN_READ, prepare=False)
@@ -250,10 +250,11 @@ class _Lane:
 class _Transaction:
     """One open transaction, for statements in the words of `Sql`."""
 
-    __slots__ = ("_connection", "_is_limited", "_is_others")
+    __slots__ = ("_connection", "_is_limited", "_is_others", "_shown")
 
-    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+    def __init__(self, connection: psycopg.Connection[Any], shown: str) -> None:
         self._connection = connection
+        self._shown = shown
         self._is_limited = False
         """Whether statements have less time than the connection gives them."""
         self._is_others = False
@@ -277,7 +278,10 @@ class _Transaction:
                 self._is_limited = True
             cursor = self._connection.execute(text, cast(Any, parameters))
             columns = [column.name for column in cursor.description or ()]
-            return SqlRows(columns, cursor.fetchall() if columns else (), cursor.rowcount)
+            rows = SqlRows(columns, cursor.fetchall() if columns else (), cursor.rowcount)
+            if cursor.nextset() or self._connection.info.transaction_status != psycopg.pq.TransactionStatus.INTRANS:
+                raise StoreError(f"store {self._shown}: {ENDED}", store=self._shown)
+            return rows
         except psycopg.Error as error:
             failure = error
         raise _bare(failure) or failure

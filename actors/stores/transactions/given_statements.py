@@ -12,17 +12,19 @@ from understudy.vocabulary.context.transactions import SqlParameters
 
 _TOKEN = re.compile(
     r"""
-    (?P<skipped> --[^\n]* | /\*.*?\*/ | \s+ )
-    | (?P<quoted> \b[eE]'(?:[^'\\]|\\.|'')*' | '(?:[^']|'')*' | "(?:[^"]|"")*" | \$(?P<tag>[A-Za-z_]\w*)?\$.*?\$(?P=tag)?\$ )
+    (?P<comment> --[^\n]* | /\*.*?\*/ )
+    | (?P<space> [ \t\n\r\f\v]+ )
+    | (?P<quoted> [eE]'(?:[^'\\]|\\.|'')*' | '(?:[^']|'')*' | "(?:[^"]|"")*" | \$(?P<tag>(?:(?:[A-Za-z_]|[^\x00-\x7f])(?:\w|[^\x00-\x7f])*)?)\$.*?\$(?P=tag)\$ )
     | (?P<cast> :: )
-    | (?P<name> :[A-Za-z_]\w* )
+    | (?P<name> :[A-Za-z_][\w$]* )
     | (?P<mark> \? )
-    | (?P<word> [A-Za-z_]\w* )
+    | (?P<word> (?:[A-Za-z_]|[^\x00-\x7f])(?:[\w$]|[^\x00-\x7f])* )
     | (?P<other> . )
     """,
     re.VERBOSE | re.DOTALL,
 )
 
+_WORD = re.compile("[A-Za-z]+")
 _ENDS = {"begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release", "prepare"}
 _CONNECTION = {"attach", "detach", "pragma", "vacuum", "set", "reset", "discard", "listen", "unlisten", "checkpoint"}
 
@@ -32,17 +34,22 @@ def check_statement(statement: object) -> str:
 
     Raises:
         TypeError: it is no text.
-        ValueError: it would begin or end a transaction, change the connection for who uses it later, or is more than one.
+        ValueError: it would begin or end a transaction, change the connection for who uses it later, is more than one, or is written
+            so that databases read it in different ways.
     """
     if not isinstance(statement, str):
         raise TypeError(f"execute: the statement must be a string, got {type(statement).__name__}")
     first, ended = "", False
     for kind, text in _tokens(statement):
-        if kind == "skipped" or (text == "(" and not first):
+        if kind == "comment":
+            _check_comment(text)
+        if kind in ("comment", "space") or (text == "(" and not first):
             continue
         if ended and text != ";":
             raise ValueError("execute: this is more than one statement; expected one, without a ';' inside")
         ended = ended or text == ";"
+        if not first and not ended and not _WORD.fullmatch(text):
+            raise ValueError(f"execute: the statement begins with {text[:20]!r}; expected a word of SQL")
         first = first or text.lower()
     if first in _ENDS:
         raise ValueError(
@@ -52,6 +59,14 @@ def check_statement(statement: object) -> str:
     if first in _CONNECTION:
         raise ValueError(f"execute: {first.upper()} is refused: it concerns the connection, which others use later")
     return statement
+
+
+def _check_comment(text: str) -> None:
+    """Refuse a comment whose end depends on the database: PostgreSQL nests them, and ends a line at a carriage return too."""
+    if text.startswith("/*") and "/*" in text[2:]:
+        raise ValueError("execute: a comment begins inside of a comment; expected one after the other")
+    if text.startswith("--") and "\r" in text.rstrip("\r"):
+        raise ValueError("execute: a comment has a carriage return inside; expected a line feed at its end")
 
 
 def check_parameters(parameters: object) -> SqlParameters:

@@ -40,6 +40,13 @@ class Undone(Exception):
         self.by_others = by_others
 
 
+class Over(RuntimeError):
+    """A statement came when the transaction was committed."""
+
+    def __init__(self) -> None:
+        super().__init__("a statement came after the end of the call, whose transaction is committed")
+
+
 class _Request:
     """Something to do in the transaction.
 
@@ -106,7 +113,8 @@ class ServedTransaction:
         What it raises is raised here, and undoes the transaction.
 
         Raises:
-            Undone: the transaction is over.
+            Undone: the transaction is undone.
+            Over: it is committed.
         """
         return self._put(_Request(lambda sql: work(sql, self._left)))  # type: ignore[return-value]
 
@@ -151,7 +159,7 @@ class ServedTransaction:
             raise Undone("the process was forked inside of it")
         with self._lock:
             if self._is_over:
-                raise Undone(self.why)
+                raise Undone(self.why) if self.why else Over()
             self._waiting.append(request)
         self._requests.put(request)
         return request.reply.get()
@@ -177,7 +185,7 @@ class ServedTransaction:
             if failure is None and request.is_last:
                 request.reply.set(None)
             else:
-                request.reply.fail(Undone("it is over") if failure is None else failure)
+                request.reply.fail(Over() if failure is None else failure)
         self._done.set(None)
 
     def _serve_guarded(self) -> None:
@@ -240,7 +248,8 @@ class ServedTransaction:
             with self._lock:
                 why = self._why or (f"it was open for more than {self._limit:g} s" if late else "")
             by_others = not why and getattr(error, "sqlstate", None) in REFUSALS
-            undone = Undone(why or f"a statement failed: {type(error).__name__}", by_others=by_others)
+            failed = str(error) if isinstance(error, StoreError) else type(error).__name__
+            undone = Undone(why or f"a statement failed: {failed}", by_others=by_others)
             request.reply.fail(undone if why else error)
             raise undone from None
         self._leave(request)

@@ -33,7 +33,7 @@ from .origin import Origin
 from .parameters import without_partial
 from .reconciling import Reconcile, checked_reconcile
 from .signature import signature_of
-from .transactional import TRANSACTION_TIMEOUT, check_transactional, checked_transaction_timeout
+from .transactional import TRANSACTION_TIMEOUT, check_plain, check_transactional, checked_transaction_timeout
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -146,6 +146,8 @@ class Tool(Generic[P, R_co]):
         if self.transactional:
             others = {"idempotent": self.idempotent, "reconcile": self.reconcile is not None}
             check_transactional(where, inner, self.signature, isolation, others)
+        else:
+            check_plain(where, self.transaction_timeout)
         self._place: Place | None = None
         if isolation == "process":
             self._check_can_travel()
@@ -253,6 +255,8 @@ class Tool(Generic[P, R_co]):
 
     def _copy(self, function: Callable[..., object], changes: ToolChanges) -> Tool[..., object]:
         kept = self._options()
+        if not changes.get("transactional", True):
+            kept["transaction_timeout"] = TRANSACTION_TIMEOUT
         kept.update(changes)
         return Tool(function, **kept)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from understudy.vocabulary.checks import checked_seconds, is_async
+from understudy.vocabulary.checks import is_async
 
 from .isolation import Isolation
 from .signature import Signature
@@ -20,14 +20,25 @@ def checked_transaction_timeout(where: str, given: float) -> float:
         TypeError: it is no number.
         ValueError: it is not above 0, or longer than others wait.
     """
-    seconds = checked_seconds(where, given)
-    if seconds is None:
-        raise TypeError(f"{where} must be a number of seconds, got None")
-    if seconds > MAX_TRANSACTION_TIMEOUT:
+    if not isinstance(given, (int, float)) or isinstance(given, bool):
+        raise TypeError(f"{where} must be a number of seconds, got {given!r}")
+    if not 0 < given <= MAX_TRANSACTION_TIMEOUT:  # also for a NaN
         raise ValueError(
-            f"{where} must be at most {MAX_TRANSACTION_TIMEOUT:g} s, for which other runs wait; got {seconds:g}"
+            f"{where} must be above 0 and at most {MAX_TRANSACTION_TIMEOUT:g} s, for which other runs wait; got {given!r}"
         )
-    return seconds
+    return given
+
+
+def check_plain(where: str, transaction_timeout: float) -> None:
+    """Refuse an option about transactions of a tool that has none.
+
+    Raises:
+        ValueError: it is given.
+    """
+    if transaction_timeout != TRANSACTION_TIMEOUT:
+        raise ValueError(
+            f"{where}: transaction_timeout was given without transactional=True; expected both, or neither"
+        )
 
 
 def check_transactional(
