@@ -151,7 +151,7 @@ class ActorSystem:
 
     def _new_takeovers(self) -> Takeovers | None:
         given = self._recovering
-        if given is None:
+        if not given.is_always:
             return None
         journals, runs, parked = checked_journals(self._runs), self._runs, self._parked
 
@@ -206,8 +206,8 @@ class ActorSystem:
         Returns when all runs have begun to go on. Blocks for the store.
 
         Args:
-            deps: returns the dependencies of a run, for they are never saved.
-            runners: agents, groups and workflows beside those that were spawned.
+            deps: returns the dependencies of a run, for they are never saved; if None, that of the constructor does.
+            runners: agents, groups and workflows beside those that were spawned and those of the constructor.
             adopt: go on with runs of another definition than the present one too.
             migrate: returns the state with which a run of another definition goes on, or None to leave it. It is asked for
                 the run and for each run under way inside of it that has changed, and maybe more than once.
@@ -226,9 +226,11 @@ class ActorSystem:
         checked_deps("recover", deps)
         check_changed(adopt, migrate)
         journals = checked_journals(self._runs)
-        known = {**self._directory.agents, **by_id("recover", runners)}
+        given = self._recovering
+        known = {**self._directory.agents, **given.runners, **by_id("recover", runners)}
+        make_deps = given.deps if deps is None else deps
         with inside(self):
-            recovery = Recovery(self._runs, journals, known, deps, self._parked, adopt=adopt, migrate=migrate)
+            recovery = Recovery(self._runs, journals, known, make_deps, self._parked, adopt=adopt, migrate=migrate)
             return [Handle(record) for record in recovery.begun()]
 
     def handle(self, run_id: str) -> StoredRunHandle:

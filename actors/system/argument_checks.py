@@ -46,24 +46,25 @@ def checked_max_runs(max_runs: int | None) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Recovering:
-    """How a system looks after its neighbours."""
+    """How a system goes on with runs that were left, and whether it looks for them."""
 
+    is_always: bool
     deps: Deps | None
     runners: Mapping[str, Runner[object]]
     """Beside those that were spawned, by id."""
 
 
-def checked_recovering(recover: object, deps: Deps | None, runners: Iterable[Runner[Any]]) -> Recovering | None:
-    """Return how a system looks after its neighbours; None if it does not."""
+def checked_recovering(recover: object, deps: Deps | None, runners: Iterable[Runner[Any]]) -> Recovering:
+    """Return how a system goes on with runs that were left."""
     if recover not in (None, "always"):
         raise ValueError(f"recover must be 'always', or None to call system.recover() by hand; got {recover!r}")
     known = by_id("ActorSystem", runners)
     if recover is not None:
-        return Recovering(checked_deps("ActorSystem", deps), known)
+        return Recovering(True, checked_deps("ActorSystem", deps), known)
     if deps is not None or known:
         name = "runners" if deps is None else "deps"
         raise ValueError(f"{name}= is for recover='always'; without it, pass it to system.recover({name}=…)")
-    return None
+    return Recovering(False, None, {})
 
 
 def checked_deps(where: str, deps: Deps | None) -> Deps | None:

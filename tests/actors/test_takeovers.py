@@ -229,6 +229,52 @@ def test_health_lists_the_runs_with_which_no_process_can_go_on(
     assert len({each.run_id for each in parked}) == 2
 
 
+def test_recover_by_hand_uses_what_the_constructor_was_given(store: str, effects: Effects, looks: Looks) -> None:
+    agent = worker("clerk", effects.tool(idempotent=True), ["a"])
+    leave_run(agent, store, effects)
+    asked: list[int] = []
+
+    def deps(run: us.LeftRun) -> None:
+        asked.append(threading.get_ident())
+        if len(asked) == 1 or threading.get_ident() != here:
+            raise LookupError("no shop")
+
+    here = threading.get_ident()
+    with watching(store, agent, deps=deps) as system:
+        eventually(lambda: bool(asked), "the thread has looked")
+
+        (handle,) = system.recover()
+
+        assert finished(handle.result(WAIT)).text == "did a"
+        eventually(lambda: not system.health().parked, "nothing is parked")
+
+
+def test_who_does_not_know_an_agent_overwrites_no_reason_of_those_who_do(store: str, effects: Effects) -> None:
+    agent = worker("clerk", effects.tool(idempotent=True), ["a", "b"])
+    leave_run(agent, store, effects)
+    with us.ActorSystem("shop", store=store) as system:
+        assert system.recover(runners=[changed(agent, store)]) == []
+        before = system.health().parked
+
+        assert system.recover() == []
+
+        assert system.health().parked == before
+        assert "another definition" in before[0].why
+
+
+def test_a_run_that_is_over_is_parked_no_longer_after_recover(store: str, effects: Effects) -> None:
+    agent = worker("clerk", effects.tool(idempotent=True), ["a", "b"])
+    leave_run(agent, store, effects)
+    with us.ActorSystem("shop", store=store) as system:
+        assert system.recover() == []
+        (handle,) = us.ActorSystem("shop", store=store).recover(runners=[agent])
+        finished(handle.result(WAIT))
+
+        assert system.recover() == []
+
+        assert system.health().parked == ()
+
+
 def test_dependencies_that_fail_are_asked_for_again_and_logged_once(
     store: str, effects: Effects, looks: Looks, caplog: pytest.LogCaptureFixture
 ) -> None:

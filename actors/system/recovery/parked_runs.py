@@ -17,7 +17,10 @@ LONGEST_PAUSE = 60.0
 @dataclass(slots=True)
 class _Entry:
     told: ParkedRun
+    is_known: bool
+    """Whether the reason was given by somebody who knows the agent of the run."""
     cause: object
+    """Of the last attempt."""
     pause: float
     again_at: float
 
@@ -35,13 +38,25 @@ class ParkedRuns:
         """Guards the entries. Nothing blocks under it."""
         self._entries: dict[str, _Entry] = {}
 
-    def park(self, left: StoredRun, why: str, cause: object) -> bool:
-        """Note that a run cannot go on; returns False if it was noted before with that cause."""
+    def park(self, left: StoredRun, why: str, cause: object, *, is_known: bool = True) -> bool:
+        """Note that a run cannot go on.
+
+        Args:
+            left: the run.
+            why: the reason.
+            cause: names the reason in short.
+            is_known: whether its agent is known here. If not, an earlier reason of somebody who knows it stays.
+
+        Returns:
+            False if it was noted before with that cause.
+        """
         told = ParkedRun(left.run_id, left.runner_id, user_of(left.user_id), left.conversation_id, left.takeovers, why)
         with self._lock:
             before = self._entries.get(left.run_id)
             pause = FIRST_PAUSE if before is None else min(2 * before.pause, LONGEST_PAUSE)
-            self._entries[left.run_id] = _Entry(told, cause, pause, self._clock() + pause)
+            if before is not None and before.is_known > is_known and before.told.takeovers == left.takeovers:
+                told, is_known = before.told, True
+            self._entries[left.run_id] = _Entry(told, is_known, cause, pause, self._clock() + pause)
         return before is None or before.cause != cause
 
     def release(self, run_id: str) -> None:
@@ -54,9 +69,11 @@ class ParkedRuns:
         with self._lock:
             self._entries = {run_id: entry for run_id, entry in self._entries.items() if run_id in run_ids}
 
-    def clear(self) -> None:
-        """Forget all runs."""
-        self.keep(())
+    def begin_anew(self) -> None:
+        """Take the next attempt of each run for its first: it is logged, and a short pause follows."""
+        with self._lock:
+            for entry in self._entries.values():
+                entry.cause, entry.pause = None, FIRST_PAUSE / 2
 
     def __contains__(self, run_id: str) -> bool:
         return run_id in self._entries

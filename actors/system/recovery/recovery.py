@@ -52,6 +52,8 @@ class Recovery:
         self._runners = runners
         self._deps = deps
         self._parked = parked
+        self._noted: set[str] = set()
+        """Ids of the runs that were parked here."""
         self._adopt = adopt
         self._migrate = migrate
 
@@ -62,7 +64,7 @@ class Recovery:
             StoreError: the store failed before any run went on. If it fails later, the others are left, and the log says so.
         """
         found: list[RunRecord] = []
-        self._parked.clear()
+        self._parked.begin_anew()
         for left in self._journals.left():
             try:
                 record = self.taken(left)
@@ -70,9 +72,10 @@ class Recovery:
                 if not found:
                     raise
                 _tell_left(left, in_words(error), error)
-                break
+                return found
             if record is not None:
                 found.append(record)
+        self._parked.keep(self._noted)
         return found
 
     def taken_up(self, left: StoredRun, runner: Runner[object], deps: object) -> RunRecord | None:
@@ -104,7 +107,7 @@ class Recovery:
         if runner is None:
             known = ", ".join(self._runners) or "none"
             why = f"no runner {left.runner_id!r} is known here (known: {known}): spawn it, or pass runners="
-            return self.park(left, why)
+            return self.park(left, why, is_known=False)
         if left.takeovers >= MAX_TAKEOVERS:
             return self.park(left, f"{left.takeovers} processes have died while they drove it, maybe of it")
         told = LeftRun(left.run_id, left.runner_id, left.user_id, left.conversation_id, left.takeovers)
@@ -119,9 +122,12 @@ class Recovery:
         except Exception as error:  # what is wrong with one run must not keep the others
             return self.park(left, in_words(error), error)
 
-    def park(self, left: StoredRun, why: str, error: BaseException | None = None) -> RunRecord | None:
-        """Note that a run cannot go on here, in the log too; returns None."""
-        if self._parked.park(left, why, why if error is None else type(error)):
+    def park(
+        self, left: StoredRun, why: str, error: BaseException | None = None, *, is_known: bool = True
+    ) -> RunRecord | None:
+        """Note that a run cannot go on here, in the log too; returns None. `is_known` says whether its agent is known."""
+        self._noted.add(left.run_id)
+        if self._parked.park(left, why, why if error is None else type(error), is_known=is_known):
             _tell_left(left, why, error)
         return None
 
