@@ -45,10 +45,10 @@ from .argument_checks import (
     LEASE,
     by_id,
     check_actor,
-    check_changed,
     check_kinds,
     check_subscriber,
     check_supervisor,
+    checked_changed,
     checked_deps,
     checked_lease,
     checked_map_name,
@@ -97,11 +97,11 @@ class ActorSystem:
             on with them as the method `recover` does. None: only that method does.
         lease: seconds, at least 1, without a sign of life after which other systems with `recover="always"` take the runs of this
             process for left, although the operating system says that the process is there: it is frozen, or cut off.
-        deps, runners: with `recover="always"`, as for the method `recover`.
+        deps, runners, adopt, migrate: with `recover="always"`, as for the method `recover`.
 
     Raises:
         ValueError: the name is empty, `store` names no store, `max_runs`, `max_hops` or `lease` is below 1, or `recover` is "always" and
-            there is no durable store or no journal.
+            there is no durable store or no journal, or both `adopt` and `migrate` are given.
         StoreError: the store cannot be opened.
     """
 
@@ -119,9 +119,11 @@ class ActorSystem:
         recover: Literal["always"] | None = None,
         deps: Callable[[LeftRun], object] | None = None,
         runners: Iterable[Runner[Any]] = (),
+        adopt: bool = False,
+        migrate: Callable[[ChangedRun], str | None] | None = None,
     ) -> None:
         self.name = checked_name(name)
-        self._recovering = checked_recovering(recover, deps, runners)
+        self._recovering = checked_recovering(recover, deps, runners, adopt, migrate)
         self._settings = RunSettings(
             app=name,
             max_runs=checked_max_runs(max_runs),
@@ -159,7 +161,8 @@ class ActorSystem:
             return {**self._directory.agents, **given.runners}
 
         def recovery(known: Mapping[str, Runner[object]]) -> Recovery:
-            return Recovery(runs, journals, known, given.deps, parked)
+            adopt, migrate = given.changed
+            return Recovery(runs, journals, known, given.deps, parked, adopt=adopt, migrate=migrate)
 
         return Takeovers(journals.neighbours(), parked, runners, recovery, partial(inside, self))
 
@@ -208,7 +211,8 @@ class ActorSystem:
         Args:
             deps: returns the dependencies of a run, for they are never saved; if None, that of the constructor does.
             runners: agents, groups and workflows beside those that were spawned and those of the constructor.
-            adopt: go on with runs of another definition than the present one too.
+            adopt: go on with runs of another definition than the present one too. Without it and without `migrate`, those of the
+                constructor hold.
             migrate: returns the state with which a run of another definition goes on, or None to leave it. It is asked for
                 the run and for each run under way inside of it that has changed, and maybe more than once.
 
@@ -224,11 +228,12 @@ class ActorSystem:
         """
         self._directory.refuse_if_closed()
         checked_deps("recover", deps)
-        check_changed(adopt, migrate)
+        changed = checked_changed("recover", adopt, migrate)
         journals = checked_journals(self._runs)
         given = self._recovering
         known = {**self._directory.agents, **given.runners, **by_id("recover", runners)}
         make_deps = given.deps if deps is None else deps
+        adopt, migrate = changed if adopt or migrate is not None else given.changed
         with inside(self):
             recovery = Recovery(self._runs, journals, known, make_deps, self._parked, adopt=adopt, migrate=migrate)
             return [Handle(record) for record in recovery.begun()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import pykka
 
@@ -14,12 +14,13 @@ from understudy.orchestration.supervision.restarts import Strategy
 from understudy.orchestration.supervision.supervisor import Supervisor
 from understudy.vocabulary.actors.system_events import SystemEvent
 from understudy.vocabulary.checks import checked_flag, checked_number, checked_plain, checked_text, is_async
-from understudy.vocabulary.runs.left_runs import LeftRun
+from understudy.vocabulary.runs.left_runs import ChangedRun, LeftRun
 
 LEASE = 15.0  # Seconds; a thread that has to beat beside 100 busy ones was late by 3.3 s.
 SHORTEST_LEASE = 1.0
 LONGEST_LEASE = 86_400.0  # A day; the runs of a frozen process wait so long.
 Deps: TypeAlias = Callable[[LeftRun], object]
+Migrate: TypeAlias = Callable[[ChangedRun], str | None]
 
 
 def checked_name(name: str) -> str:
@@ -44,6 +45,13 @@ def checked_max_runs(max_runs: int | None) -> int | None:
     return max_runs
 
 
+class Changed(NamedTuple):
+    """How runs of another definition go on; without either, they are left."""
+
+    adopt: bool
+    migrate: Migrate | None
+
+
 @dataclass(frozen=True, slots=True)
 class Recovering:
     """How a system goes on with runs that were left, and whether it looks for them."""
@@ -52,19 +60,22 @@ class Recovering:
     deps: Deps | None
     runners: Mapping[str, Runner[object]]
     """Beside those that were spawned, by id."""
+    changed: Changed
 
 
-def checked_recovering(recover: object, deps: Deps | None, runners: Iterable[Runner[Any]]) -> Recovering:
+def checked_recovering(
+    recover: object, deps: Deps | None, runners: Iterable[Runner[Any]], adopt: bool, migrate: Migrate | None
+) -> Recovering:
     """Return how a system goes on with runs that were left."""
     if recover not in (None, "always"):
         raise ValueError(f"recover must be 'always', or None to call system.recover() by hand; got {recover!r}")
-    known = by_id("ActorSystem", runners)
+    known, changed = by_id("ActorSystem", runners), checked_changed("ActorSystem", adopt, migrate)
     if recover is not None:
-        return Recovering(True, checked_deps("ActorSystem", deps), known)
-    if deps is not None or known:
-        name = "runners" if deps is None else "deps"
+        return Recovering(True, checked_deps("ActorSystem", deps), known, changed)
+    given = {"deps": deps is not None, "runners": known, "adopt": adopt, "migrate": migrate is not None}
+    for name in [name for name, is_given in given.items() if is_given]:
         raise ValueError(f"{name}= is for recover='always'; without it, pass it to system.recover({name}=…)")
-    return Recovering(False, None, {})
+    return Recovering(False, None, {}, changed)
 
 
 def checked_deps(where: str, deps: Deps | None) -> Deps | None:
@@ -74,13 +85,14 @@ def checked_deps(where: str, deps: Deps | None) -> Deps | None:
     return deps
 
 
-def check_changed(adopt: bool, migrate: object) -> None:
-    """Refuse wrong values of `adopt` and `migrate`, which say how changed runs go on."""
-    checked_flag("recover: adopt", adopt)
+def checked_changed(where: str, adopt: bool, migrate: Migrate | None) -> Changed:
+    """Return how runs of another definition go on."""
+    checked_flag(f"{where}: adopt", adopt)
     if migrate is not None and (not callable(migrate) or is_async(migrate)):
-        raise TypeError(f"recover: migrate must be a plain function of a changed run; got {migrate!r}")
+        raise TypeError(f"{where}: migrate must be a plain function of a changed run; got {migrate!r}")
     if adopt and migrate is not None:
-        raise ValueError("recover: pass adopt=True or migrate=, not both; to adopt a run, migrate returns its state")
+        raise ValueError(f"{where}: pass adopt=True or migrate=, not both; to adopt a run, migrate returns its state")
+    return Changed(adopt, migrate)
 
 
 def by_id(where: str, runners: Iterable[Runner[Any]]) -> dict[str, Runner[object]]:

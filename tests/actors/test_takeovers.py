@@ -275,6 +275,56 @@ def test_a_run_that_is_over_is_parked_no_longer_after_recover(store: str, effect
         assert system.health().parked == ()
 
 
+def renamed(run: us.ChangedRun) -> str:
+    """Call the tool `act` by its new name."""
+    return run.state.replace('"name": "act"', '"name": "do"').replace('"name":"act"', '"name":"do"')
+
+
+@pytest.mark.parametrize("options", [{"adopt": True}, {"migrate": lambda run: run.state}])
+def test_a_neighbour_goes_on_with_a_run_of_another_definition_if_it_may(
+    options: dict[str, Any], store: str, effects: Effects
+) -> None:
+    agent = worker("clerk", effects.tool(idempotent=True), ["a", "b"])
+    leave_run(agent, store, effects)
+
+    with watching(store, agent.replace(system_prompt="Be brief."), **options):
+        eventually(lambda: is_all_over(store), "the run has ended")
+
+    assert (len(effects.noted), len(set(effects.noted))) == (3, 2)
+
+
+def test_a_neighbour_goes_on_with_the_state_that_migrate_returns(store: str, effects: Effects) -> None:
+    leave_run(worker("clerk", effects.tool(), ["a", "b"]), store, effects)
+    after = worker("clerk", effects.tool("do", idempotent=True), ["a", "b"])
+
+    with watching(store, after, migrate=renamed):
+        eventually(lambda: is_all_over(store), "the run has ended")
+
+    assert (len(effects.noted), len(set(effects.noted))) == (3, 2)
+
+
+@pytest.mark.parametrize("answer", [None, 7, SystemExit()])
+def test_a_run_that_migrate_does_not_answer_for_is_parked_and_tried_again(
+    answer: Any, store: str, effects: Effects, looks: Looks, caplog: pytest.LogCaptureFixture
+) -> None:
+    leave_run(worker("clerk", effects.tool(), ["a"]), store, effects)
+    after, asked = worker("clerk", effects.tool("do", idempotent=True), ["a"]), list[str]()
+
+    def migrate(run: us.ChangedRun) -> Any:
+        asked.append(run.run_id)
+        if len(asked) > 2:
+            return renamed(run)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    with watching(store, after, migrate=migrate):
+        eventually(lambda: is_all_over(store), "the run has ended")
+
+    assert len(set(effects.noted)) == 1
+    assert caplog.text.count("is left as it is") == 1
+
+
 def test_dependencies_that_fail_are_asked_for_again_and_logged_once(
     store: str, effects: Effects, looks: Looks, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -385,6 +435,11 @@ def no_deps(run: us.LeftRun) -> None:
         ),
         ({"lease": 1e300}, ValueError, "lease must be at most 86400 seconds"),
         ({"deps": no_deps}, ValueError, "deps= is for recover='always'"),
+        ({"adopt": True}, ValueError, "adopt= is for recover='always'"),
+        ({"migrate": renamed}, ValueError, "migrate= is for recover='always'"),
+        ({"recover": "always", "adopt": 1}, TypeError, "ActorSystem: adopt must be"),
+        ({"recover": "always", "migrate": 3}, TypeError, "migrate must be a plain function of a changed run"),
+        ({"recover": "always", "adopt": True, "migrate": renamed}, ValueError, "adopt=True or migrate=, not both"),
         ({"recover": "always", "journal": False}, ValueError, "recover needs a durable store and the journal"),
         ({"recover": "always", "store": None}, ValueError, "recover needs a durable store and the journal"),
     ],
