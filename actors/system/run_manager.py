@@ -113,6 +113,7 @@ class RunManager(RunHost[RunRecord]):
         """The maps that keep their results; None without a durable store or a journal."""
         endings = SystemRunEndings(self._tokens, self.late_saves, hung, self.journaling)
         self.endings = endings
+        self._lose = endings.lose
         self._watchdog = Watchdog(endings.deadline_passed, endings.step_overdue)
         self._crashes = DriverCrashes(events, endings, self._begin)
         self.paused = PausedRuns(self, self._tokens, actors, self._watchdog, endings.lose, self.journaling)
@@ -259,7 +260,7 @@ class RunManager(RunHost[RunRecord]):
         """End a run here, because another process has it."""
         record = self.find(journal.run_id)
         if record is not None and record.journal is not None and record.journal.journal is journal:
-            safely(record, self.endings.lose, record, error)
+            safely(record, self._lose, record, error)
 
     def ended(self, record: RunRecord) -> None:
         """Take a run off the books, even if a part of that fails; its record calls this once."""

@@ -280,7 +280,12 @@ def renamed(run: us.ChangedRun) -> str:
     return run.state.replace('"name": "act"', '"name": "do"').replace('"name":"act"', '"name":"do"')
 
 
-@pytest.mark.parametrize("options", [{"adopt": True}, {"migrate": lambda run: run.state}])
+def unchanged(run: us.ChangedRun) -> str:
+    """Adopt the run."""
+    return run.state
+
+
+@pytest.mark.parametrize("options", [{"adopt": True}, {"migrate": unchanged}])
 def test_a_neighbour_goes_on_with_a_run_of_another_definition_if_it_may(
     options: dict[str, Any], store: str, effects: Effects
 ) -> None:
