@@ -44,7 +44,7 @@ sys.stdin.read()
 
 
 def job(until: float, *, alone: bool = False) -> Job:
-    made = Job(lambda sql: None, patience=PATIENCE, writes=True, alone=alone)
+    made = Job(dict, patience=PATIENCE, writes=True, alone=alone)
     made.until = until
     return made
 
