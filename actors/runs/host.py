@@ -68,6 +68,10 @@ class RunEndings(Protocol[R_contra]):
         """End a run early, whatever it is doing; whether this call ended it. With `kept` it can be resumed."""
         ...
 
+    def lose(self, record: R_contra, error: UnderstudyError) -> None:
+        """End a run that another process has now, and that can no longer be committed here."""
+        ...
+
     def refuse(self, record: R_contra, circle: UnderstudyError) -> None:
         """End a run that could end only after another run that waits for it."""
         ...

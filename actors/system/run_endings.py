@@ -176,7 +176,6 @@ class SystemRunEndings(RunEndings[RunRecord]):
         self._abandon(record, circle, "failed", kept=False)
 
     def lose(self, record: RunRecord, error: UnderstudyError) -> None:
-        """End a run that another process has now, and that can no longer be committed here."""
         if record.end(error, "failed", commit=record.forget_changes):
             self._tell_cancelled(record, error)
 
