@@ -55,6 +55,7 @@ from .argument_checks import (
     checked_max_runs,
     checked_name,
     checked_recovering,
+    checked_run_ids,
     refuse_arguments,
 )
 from .directory import Directory
@@ -198,6 +199,7 @@ class ActorSystem:
         runners: Iterable[Runner[Any]] = (),
         adopt: bool = False,
         migrate: Callable[[ChangedRun], str | None] | None = None,
+        run_ids: Iterable[str] | None = None,
     ) -> list[RunHandle[object]]:
         """Go on with the runs of this system's name whose processes died, each from its last finished step.
 
@@ -215,6 +217,7 @@ class ActorSystem:
                 constructor hold.
             migrate: returns the state with which a run of another definition goes on, or None to leave it. It is asked for
                 the run and for each run under way inside of it that has changed, and maybe more than once.
+            run_ids: go on with these runs only, also with one that 50 processes have died of.
 
         Returns:
             A handle for each run that goes on here.
@@ -229,13 +232,16 @@ class ActorSystem:
         self._directory.refuse_if_closed()
         checked_deps("recover", deps)
         changed = checked_changed("recover", adopt, migrate)
+        named = checked_run_ids(run_ids)
         journals = checked_journals(self._runs)
         given = self._recovering
         known = {**self._directory.agents, **given.runners, **by_id("recover", runners)}
         make_deps = given.deps if deps is None else deps
         adopt, migrate = changed if adopt or migrate is not None else given.changed
         with inside(self):
-            recovery = Recovery(self._runs, journals, known, make_deps, self._parked, adopt=adopt, migrate=migrate)
+            recovery = Recovery(
+                self._runs, journals, known, make_deps, self._parked, adopt=adopt, migrate=migrate, named=named
+            )
             return [Handle(record) for record in recovery.begun()]
 
     def handle(self, run_id: str) -> StoredRunHandle:

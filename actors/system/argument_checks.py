@@ -95,6 +95,15 @@ def checked_changed(where: str, adopt: bool, migrate: Migrate | None) -> Changed
     return Changed(adopt, migrate)
 
 
+def checked_run_ids(run_ids: Iterable[str] | None) -> frozenset[str] | None:
+    """Return the ids of runs, or None for all of them."""
+    if run_ids is None:
+        return None
+    if isinstance(run_ids, str) or not isinstance(run_ids, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"recover: run_ids must be a list of ids of runs, got {run_ids!r}")
+    return frozenset([checked_text("recover: run_ids", each) for each in run_ids])
+
+
 def by_id(where: str, runners: Iterable[Runner[Any]]) -> dict[str, Runner[object]]:
     """Return runners by their ids."""
     if isinstance(runners, (str, bytes, Mapping, Runner)) or not isinstance(runners, Iterable):

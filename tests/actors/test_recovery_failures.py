@@ -78,6 +78,28 @@ def test_a_run_that_was_claimed_when_the_store_failed_is_taken_up_by_the_next_ca
     assert results(system.recover(runners=[agent])) == ["did a"]
 
 
+def test_only_a_named_run_goes_on_after_many_processes_have_died_of_it(effects: Effects, store: str) -> None:
+    agent = worker("clerk", effects.tool(idempotent=True), ["a"])
+    leave_runs(agent, store, effects, 2)
+    SQLiteDatabase(store.removeprefix("sqlite:///")).write(
+        lambda sql: sql.execute("UPDATE understudy_runs SET takeovers = 50")
+    )
+    system = us.ActorSystem("shop", store=store)
+
+    assert system.recover(runners=[agent]) == []
+    named, other = [parked.run_id for parked in system.health().parked]
+    (handle,) = system.recover(runners=[agent], run_ids=[named, "of nobody"])
+
+    assert handle.run_id == named != other
+    assert results([handle]) == ["did a"]
+
+
+@pytest.mark.parametrize("run_ids", ["r-1", 5, [1]])
+def test_runs_are_named_by_a_list_of_ids(run_ids: list[str], store: str) -> None:
+    with pytest.raises(TypeError, match="run_ids must be"):
+        us.ActorSystem("shop", store=store).recover(run_ids=run_ids)
+
+
 def test_a_run_whose_deps_cannot_be_made_is_left(
     effects: Effects, store: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -171,6 +173,18 @@ def test_an_answer_for_an_unknown_pause_is_told_as_such(shop: Path, capsys: pyte
     assert resume(run_id, "--pause", "other", "--approve") == 2
 
     assert "pauses: approval" in capsys.readouterr().err
+
+
+def test_a_run_that_many_processes_have_died_of_goes_on_when_it_is_named(
+    shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_id = left(shop, capsys)
+    with closing(sqlite3.connect(shop / "shop.db")) as file, file:
+        file.execute("UPDATE understudy_runs SET takeovers = 50")
+
+    assert resume(run_id) == 3
+
+    assert "the run waits for a person" in capsys.readouterr().err
 
 
 def test_a_run_that_was_left_takes_no_answer(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from logging import ERROR, WARNING
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,7 @@ class Recovery:
         parked: notes the runs that cannot go on; one that it knows already is not logged again.
         adopt: go on with runs that have another definition.
         migrate: returns the new state of a run that has another definition.
+        named: ids of the only runs to go on with, however many processes have died while they drove them; None for all runs.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Recovery:
         *,
         adopt: bool = False,
         migrate: Callable[[ChangedRun], str | None] | None = None,
+        named: Collection[str] | None = None,
     ) -> None:
         self._runs = runs
         self._journals = journals
@@ -56,6 +58,7 @@ class Recovery:
         """Ids of the runs that were parked here."""
         self._adopt = adopt
         self._migrate = migrate
+        self._named = named
 
     def begun(self) -> list[RunRecord]:
         """Return the records of the runs that go on here from now on.
@@ -66,6 +69,8 @@ class Recovery:
         found: list[RunRecord] = []
         self._parked.begin_anew()
         for left in self._journals.left():
+            if self._named is not None and left.run_id not in self._named:
+                continue
             try:
                 record = self.taken(left)
             except StoreError as error:
@@ -108,8 +113,9 @@ class Recovery:
             known = ", ".join(self._runners) or "none"
             why = f"no runner {left.runner_id!r} is known here (known: {known}): spawn it, or pass runners="
             return self.park(left, why, is_known=False)
-        if left.takeovers >= MAX_TAKEOVERS:
-            return self.park(left, f"{left.takeovers} processes have died while they drove it, maybe of it")
+        if left.takeovers >= MAX_TAKEOVERS and (self._named is None or left.run_id not in self._named):
+            why = f"{left.takeovers} processes have died while they drove it, maybe of it: recover(run_ids=[...]) goes on with it"
+            return self.park(left, why)
         told = LeftRun(left.run_id, left.runner_id, left.user_id, left.conversation_id, left.takeovers)
         try:
             deps = None if self._deps is None else self._deps(told)

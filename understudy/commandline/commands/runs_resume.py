@@ -56,7 +56,7 @@ def do(arguments: argparse.Namespace, out: TextIO) -> int:
             raise UsageMistake(f"a living process drives run {status.run_id}; it goes on there")
         case "over":
             raise UsageMistake(f"run {status.run_id} is over ({status.reason})")
-        case "cannot_go_on":
+        case "cannot_go_on" if entry.head is not None and entry.head.state == "parked":
             raise UsageMistake(f"run {status.run_id} cannot go on: {status.reason}")
         case _:
             loaded, system = load(arguments.file, arguments.tools), system_of(arguments, status.system)
@@ -78,7 +78,7 @@ def _recovered(arguments: argparse.Namespace, system: ActorSystem, runner: Runne
     if journals is None:
         raise UsageMistake(f"run {run_id} cannot go on: there are no journals of runs in this store on this system")
     with inside(system):
-        recovery = Recovery(runs, journals, {runner.id: runner}, None, parked, adopt=arguments.adopt)
+        recovery = Recovery(runs, journals, {runner.id: runner}, None, parked, adopt=arguments.adopt, named=[run_id])
         left = next((each for each in journals.left() if each.run_id == run_id), None)
         record = None if left is None else recovery.taken(left)
     if record is None:
