@@ -10,12 +10,14 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from understudy.vocabulary.context.transactions import SqlParameters, SqlRows
 
 from .database import SqlValue
 from .sqlite_file import SQLiteFile
+from .transactions.sqlite_guard import Guard
 
 INSTRUCTIONS = 10_000  # Of SQLite's machine, some 0.1 ms, between two looks at the time.
 LONG = 0.02  # Seconds; a step of a run holds the lock for less.
@@ -161,12 +163,14 @@ class Transaction:
         file: whose connection it is.
     """
 
-    __slots__ = ("_connection", "_file", "_rows")
+    __slots__ = ("_connection", "_file", "_guard", "_rows")
 
     def __init__(self, connection: sqlite3.Connection, file: SQLiteFile) -> None:
         self._connection: sqlite3.Connection | None = connection
         self._file = file
         self._rows: list[sqlite3.Cursor] = []
+        self._guard: Guard | None = None
+        """What is asked about the statements of a tool, if there were any."""
 
     def execute(self, statement: str, values: Mapping[str, SqlValue] = NO_VALUES, /) -> sqlite3.Cursor:
         """Run a statement.
@@ -189,13 +193,15 @@ class Transaction:
 
         Raises:
             sqlite3.Error: it failed.
+            ValueError: it is refused; see `Guard`.
             RuntimeError: the transaction is over.
-            StoreError: this process was forked inside of the transaction.
+            StoreError: this process was forked inside of the transaction, or the statement ended it.
         """
         connection = self._connection
         if connection is None:
             raise RuntimeError("a statement came after the end of its transaction")
         self._file.check_lent(connection)
+        guard = self._guarded(connection)
         connection.set_progress_handler(lambda: left() <= 0.0, INSTRUCTIONS)
         try:
             cursor = connection.execute(statement, parameters)
@@ -205,16 +211,34 @@ class Transaction:
                 made = SqlRows(columns, rows, cursor.rowcount)
             finally:
                 cursor.close()
+        except sqlite3.DatabaseError as error:
+            if guard.refused:
+                raise ValueError(f"execute: the statement is refused: {guard.refused}") from error
+            raise
+        else:
             self._file.check_in_transaction(connection)
             return made
         finally:
             connection.set_progress_handler(None, 0)
 
+    def _guarded(self, connection: sqlite3.Connection) -> Guard:
+        """Have SQLite ask about each statement, once for all of them: it compiles its statements anew then."""
+        guard = self._guard
+        if guard is None:
+            guard = self._guard = Guard()
+            connection.set_authorizer(guard.judge)
+        return guard
+
     def end_given(self) -> None:
-        """Do nothing: SQLite checks the constraints that wait for the commit at the commit alone."""
+        """Have SQLite ask no more. It checks the constraints that wait for the commit at the commit alone."""
+        if self._guard is not None and self._connection is not None:
+            self._guard = None
+            with suppress(sqlite3.ProgrammingError):  # it is closed
+                self._connection.set_authorizer(None)
 
     def close(self) -> None:
         """Close the rows of all statements."""
+        self.end_given()
         self._connection = None
         for rows in self._rows:
             rows.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +11,6 @@ import understudy as us
 from tests.support.scripts import contents_of, finished
 from tests.support.shelf import Shelf, caller, take
 from understudy.actors.stores.postgres.database import PostgresDatabase
-from understudy.actors.stores.sqlite_database import SQLiteDatabase
 from understudy.errors import StoreError
 from understudy.testing import says
 
@@ -87,10 +85,3 @@ def test_a_temporary_table_never_takes_the_result_of_the_call(server: Shelf) -> 
 def test_a_statement_that_ends_the_transaction_is_found_out(statement: str, server: Shelf) -> None:
     with pytest.raises(StoreError, match="a statement ended the transaction"):
         PostgresDatabase(server.url).write_alone(lambda sql: sql.execute_given(statement, (), lambda: 1.0))
-
-
-def test_a_statement_that_ends_the_transaction_in_a_file_is_found_out(tmp_path: Path) -> None:
-    database = SQLiteDatabase(f"{tmp_path}/shop.db")
-
-    with pytest.raises(StoreError, match="a statement ended the transaction"):
-        database.write_alone(lambda sql: sql.execute_given("COMMIT", (), lambda: 1.0))
