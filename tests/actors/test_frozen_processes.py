@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -56,6 +57,11 @@ def forked(do: Callable[[], object]) -> int:
     return child
 
 
+def stop() -> None:
+    """Stop this process. The signal is for this thread, which cannot go on a little while another one takes the signal."""
+    signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
+
+
 def is_all_over(store: str) -> bool:
     runs = open_store(store).runs
     assert runs is not None
@@ -86,7 +92,7 @@ def test_a_run_of_a_stopped_process_goes_on_elsewhere_and_its_own_commit_is_refu
         effects.note(ctx.call_key)
         if os.getpid() != here:
             with between_transactions(store):
-                os.kill(os.getpid(), signal.SIGSTOP)
+                stop()
         return f"did {word} in {'this' if os.getpid() == here else 'the other'} process"
 
     agent = worker("clerk", act, ["a", "b"])
@@ -118,7 +124,7 @@ def test_a_run_of_a_process_that_was_stopped_for_less_than_its_lease_stays_there
         """Act, and stop."""
         effects.note(ctx.call_key)
         with between_transactions(store):
-            os.kill(os.getpid(), signal.SIGSTOP)
+            stop()
         return f"did {word}"
 
     agent = worker("clerk", act, ["a"])

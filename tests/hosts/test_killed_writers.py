@@ -12,9 +12,11 @@ from typing import TypeVar
 import pytest
 
 from understudy import ConversationKey, PausedRun
+from understudy.actors.journal.run_owners import RUN_OWNERS, RunOwners
 from understudy.actors.stores.conversation_rows import CONVERSATIONS
 from understudy.actors.stores.conversation_table import ConversationTable
 from understudy.actors.stores.database import Database, OpenSql, Part, Rows, Sql, SqlValue, prepare
+from understudy.actors.stores.maps.map_table import MAPS, MapTable
 from understudy.actors.stores.open_store import open_store
 from understudy.actors.stores.owners import OWNERS
 from understudy.actors.stores.pauses import PAUSES, PauseTable
@@ -186,7 +188,7 @@ def test_a_process_that_is_killed_as_it_stores_a_session_leaves_all_values_or_no
 
 # --- migrations
 
-PARTS = (PAUSES, CONVERSATIONS, SESSIONS, OWNERS, TICKETS, RUNS)
+PARTS = (PAUSES, CONVERSATIONS, SESSIONS, OWNERS, TICKETS, RUNS, RUN_OWNERS, MAPS)
 EARLIER = [(part, version) for part in PARTS for version in range(len(part.versions))]
 RUN = PausedRun(run_id="shop-1", revision=1, nonce="secret", payload="[]")
 
@@ -224,6 +226,8 @@ def use(url: str) -> None:
     driven = runs.accept(NewRun("shop-2", "shop", "clerk", "owner", None, None), "{}")
     assert driven is not None
     assert runs.end(driven, "complete")
+    RunOwners(database).beat("owner", 15.0)
+    assert MapTable(database).made("shop", "nightly", "clerk", "ada").runner_id == "clerk"
 
 
 @pytest.mark.parametrize(("part", "version"), EARLIER, ids=lambda each: each.name if isinstance(each, Part) else None)

@@ -15,8 +15,19 @@ from pathlib import Path
 import pytest
 
 START = 60  # Seconds in which the server must answer.
-SETTINGS = ("fsync=off", "full_page_writes=off", "wal_level=minimal", "max_wal_senders=0", "autovacuum=off", "jit=off")
-"""Its data is thrown away: what keeps it through a crash of the machine, or in order for years, is left out."""
+SETTINGS = (
+    "fsync=off",
+    "full_page_writes=off",
+    "wal_level=minimal",
+    "max_wal_senders=0",
+    "autovacuum=off",
+    "jit=off",
+    "max_connections=400",
+)
+"""Its data is thrown away: what keeps it through a crash of the machine, or in order for years, is left out.
+
+Connections are many because hundreds of tests have stores of their own, some of which are let go a second later.
+"""
 
 MEMORY = Path("/dev/shm")  # where it is there: thousands of files are made and removed
 
