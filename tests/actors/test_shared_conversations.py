@@ -246,7 +246,8 @@ def test_processes_and_threads_take_turns_in_one_conversation_and_lose_none(url:
             return says(str(len(request.messages)))
         clerk = us.Agent("clerk", model=FunctionModel(answer), memory=us.PersistentMemory(turns=None))
         def talk(system):
-            print(clerk.run("hi", system=system, user_id="ada", conversation_id="c-42").text, flush=True)
+            said = clerk.run("hi", system=system, user_id="ada", conversation_id="c-42").text
+            print(said + chr(10), end="", flush=True)  # one write: other threads print too
         with us.ActorSystem("shop", store=URL) as system:
             threads = [threading.Thread(target=talk, args=(system,)) for _ in range(4)]
             for thread in threads: thread.start()
