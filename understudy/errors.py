@@ -534,7 +534,10 @@ class TokenLeased(RunError):
 
 
 class LeaseLost(RunError):
-    """The lease of this worker's turn ended, and another worker has the token: nothing of the turn was committed."""
+    """Another process has what this one was doing: a turn of which the lease ended, a run, or a map with a name.
+
+    Nothing is committed here any more; what was committed before stands.
+    """
 
 
 class MapInUse(RunError):

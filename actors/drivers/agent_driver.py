@@ -160,9 +160,7 @@ class AgentDriver:
                     self._sum_up(step)
                 case CallTools(calls=calls):
                     stop = self._run_tools(calls)
-                    if (
-                        record.journal is not None
-                    ):  # first, so that a callback that fails or hangs does not put the calls in doubt
+                    if record.journal is not None:  # first: a callback that hangs must not put the calls in doubt
                         record.write_journal(epoch)
                     if stop is not None:  # the agent was told at its sub-agent's call
                         return self._fail(stop)
