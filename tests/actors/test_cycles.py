@@ -561,7 +561,7 @@ def test_runs_three_deep_end_with_the_outermost(how: str) -> None:
 
     bottom = make("bottom", wait_for_cancel)
     middle = make("middle", calling(bottom))
-    handle = make("top", calling(middle)).submit("go", timeout=0.1 if how == "deadline" else None)
+    handle = make("top", calling(middle)).submit("go", timeout=1.0 if how == "deadline" else None)
     assert entered.wait(WAIT)
     if how == "cancel":
         handle.cancel()

@@ -11,7 +11,9 @@ PASSING_STATES = {
     "55P03",  # a lock could not be had in time
     "25P03",  # idle in a transaction for too long
     "23505",  # somebody else has inserted the same key meanwhile; read again, it is there
-    "42P07",  # somebody else has made the same table meanwhile
+    "42P07",  # somebody else has made the same table or index meanwhile
+    "42701",  # somebody else has added the same column meanwhile
+    "42710",  # somebody else has made the type of the same table's rows meanwhile, and not yet the table
     "57P01",  # the server is shut down by its administrator
     "57P02",  # another process of the server crashed
     "57P03",  # the server is starting
