@@ -153,6 +153,19 @@ def test_runs_of_a_loop_that_was_left_go_on_in_the_next_one(system: us.ActorSyst
     assert effects.repeated == []
 
 
+def test_a_map_that_is_closed_while_it_takes_an_input_ends_without_an_error(desk: Desk, system: us.ActorSystem) -> None:
+    def inputs() -> Iterator[str]:
+        yield "a"
+        answers.close()
+        yield "b"
+
+    answers = desk.agent.map(inputs(), name=NAME, system=system, max_parallel=1)
+
+    assert [answer.index for answer in answers] == [0]
+    assert desk.asked == ["a"]
+    assert texts(mapped(desk.agent, ["a", "b"], system)) == ["A", "B"]
+
+
 def test_the_first_error_leaves_the_other_runs_for_the_next_call(desk: Desk, system: us.ActorSystem) -> None:
     desk.fails = {"b": us.ProviderError("no", provider="p")}
     with pytest.raises(us.ProviderError, match="no"):

@@ -81,7 +81,11 @@ class NamedAnswers(Answers):
         """Begin the run of an input, go on with it, or take its result."""
         try:
             found = self._named.begin(item, partial(self._prepared, given))
-        except (LeaseLost, StoreError):  # of the map
+        except LeaseLost:
+            if not self._closed:  # else the map was given back by `close`
+                raise
+            return
+        except StoreError:  # of the map
             raise
         except Exception as error:  # of this input alone, as far as anybody knows
             self._machine.answered(MapFailure(index, error))

@@ -88,12 +88,12 @@ class NamedMap:
             None if the run of the input is under way elsewhere: ask again later.
 
         Raises:
-            LeaseLost: another process has the map.
+            LeaseLost: another process has the map, or it was closed.
             StoreError: the store failed.
             Exception: what is wrong with this input, or with its run.
         """
         claim = self._claim
-        if claim is None:  # closed by another thread
+        if claim is None:  # closed by another thread, or while the input was taken
             raise self._maps.lost(self._name)
         self._maps.refuse_if_lost(self._name, claim)
         known = self._maps.table.item(claim, item)
