@@ -21,6 +21,7 @@ from understudy.vocabulary.context.budget import Spending
 from understudy.vocabulary.messages import Message, ToolCall, ToolResult
 
 from .heads import calls_of_round, count_of, has_calls_of, head_of, head_row
+from .places import key_of_result
 from .rows import CHANGE, DEFINITION, MESSAGE, RESULT, SYSTEM, JournalRow, Written
 
 IN_DOUBT = "in_doubt: the process ended during this call, and nobody knows whether it had its effect"
@@ -58,12 +59,12 @@ def rows_of(
         known: Mapping[str, ToolResult] = before.results if before.messages == count else {}
         for call_id, result in open_.results.items():
             if known.get(call_id) is not result:
-                rows.append(JournalRow(RESULT, f"{count}/{call_id}", written(_result(), result)))
+                rows.append(JournalRow(RESULT, key_of_result(count, call_id), written(_result(), result)))
         results = dict(open_.results)
         # A process that goes on with the run has put the changes into the session, and begins with nothing written.
         told = before.changes if before.is_defined else frozenset(open_.results)
         changes = told - open_.results.keys()
-        rows += [JournalRow(CHANGE, f"{count}/{each}", "") for each in sorted(told - changes)]
+        rows += [JournalRow(CHANGE, key_of_result(count, each), "") for each in sorted(told - changes)]
     return rows, Written(count, results, True, changes, begun)
 
 
@@ -91,7 +92,7 @@ def rows_of_result(
         result: of the call.
         change: what the call changed in the session, as a row says it; empty for nothing.
     """
-    key = f"{len(state.messages)}/{result.call_id}"
+    key = key_of_result(len(state.messages), result.call_id)
     rows, changes = [JournalRow(RESULT, key, written(_result(), result))], before.changes
     if change or result.call_id in changes:  # an attempt of a driver before may have changed something
         rows.append(JournalRow(CHANGE, key, change))
@@ -134,7 +135,7 @@ def machine_of(rows: Mapping[tuple[str, str], str], repeats: Mapping[str, bool])
     round_ = state.get("round")
     if round_ is not None:
         round_["calls"] = calls_of_round(head, rows)
-        there = {key.partition("/")[2]: each for key, each in results.items() if key.startswith(f"{count}/")}
+        there = {each["call_id"]: each for key, each in results.items() if key.startswith(f"{count}/")}
         _join_round(round_, head.begun, there, repeats)
     whole = read_version(_snapshot(), json.dumps(data), "saved run", FORMAT)
     return written(_snapshot(), whole)  # with the fields that have their defaults
@@ -144,7 +145,7 @@ def _joined(message: dict[str, Any], index: int, results: Mapping[str, Any]) -> 
     named = message.get("results")
     if named is None:
         return message
-    parts = [results[f"{index}/{each}"] if isinstance(each, str) else each for each in named]
+    parts = [results[key_of_result(index, each)] if isinstance(each, str) else each for each in named]
     return {"role": "user", "parts": parts}
 
 

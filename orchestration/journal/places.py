@@ -1,11 +1,37 @@
-"""The places of runs inside of a run, which its journal knows them by."""
+"""The names that calls, and the runs inside of a run, have in its journal."""
 
 from __future__ import annotations
+
+from hashlib import sha256
+
+LONGEST_NAME = 200
+"""Bytes of an id that stands in a name as it is; PostgreSQL keeps some 2,700 bytes of path and name together."""
+_DIGEST = "sha256:"
+
+
+def name_of(id: str) -> str:
+    """Return the name of an id that a model chose: the id itself, or a digest if it is long or not every database can keep it.
+
+    The names of two ids are never equal.
+    """
+    if id.isprintable() and len(id.encode()) <= LONGEST_NAME and not id.startswith(_DIGEST):
+        return id
+    return _DIGEST + sha256(id.encode(errors="surrogatepass")).hexdigest()
+
+
+def key_of_result(messages: int, call_id: str) -> str:
+    """Return the key of the rows of a call that is done.
+
+    Args:
+        messages: how many messages the run has while the call is open.
+        call_id: of the call.
+    """
+    return f"{messages}/{name_of(call_id)}"
 
 
 def place_of_call(turn: int, call_id: str) -> str:
     """Return the place of the run that a call of a sub-agent is: no other call of the run around it has it."""
-    return f"{turn}.{call_id.replace('%', '%25').replace('/', '%2F')}"
+    return f"{turn}.{name_of(call_id).replace('%', '%25').replace('/', '%2F')}"
 
 
 def key_of_call(run_id: str, turn: int, call_id: str) -> str:

@@ -11,6 +11,7 @@ from understudy.orchestration.saving.saved_run import SavedRun
 from understudy.vocabulary.messages import JsonValue
 
 from .heads import calls_of_round, count_of, head_of
+from .places import key_of_result
 from .rows import CHANGE
 
 
@@ -32,7 +33,7 @@ def changes_in(rows: Mapping[tuple[str, str], str]) -> list[SessionChange]:
     if not any(kind == CHANGE for kind, _ in rows):
         return []
     calls, count = calls_of_round(head_of(rows), rows), count_of(rows)
-    bodies = [rows.get((CHANGE, f"{count}/{call['id']}")) for call in calls]
+    bodies = [rows.get((CHANGE, key_of_result(count, call["id"]))) for call in calls]
     return [SessionChange(values, frozenset(removed)) for values, removed in map(json.loads, filter(None, bodies))]
 
 

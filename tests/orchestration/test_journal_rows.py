@@ -12,7 +12,7 @@ from understudy.orchestration import AgentRun
 from understudy.orchestration.agent.steps import CallModel, CallTools, Done
 from understudy.orchestration.journal.agent_rows import machine_of, rows_of, rows_of_result
 from understudy.orchestration.journal.heads import head_of
-from understudy.orchestration.journal.places import place_of_call
+from understudy.orchestration.journal.places import LONGEST_NAME, name_of, place_of_call
 from understudy.orchestration.journal.put_together import without_saved
 from understudy.orchestration.journal.rows import HEAD, MESSAGE, JournalRow, Written
 from understudy.orchestration.journal.session_changes import SessionChange, change_text, changes_in, with_changes
@@ -216,10 +216,28 @@ def test_rows_without_a_head_or_a_message_are_no_run() -> None:
             machine_of({key: body for key, body in journal.rows.items() if key != missing}, {})
 
 
-@pytest.mark.parametrize(("one", "other"), [("a/b", "a%2Fb"), ("a", "a/"), ("1.a", "a")])
+LONG = "x" * 5000
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("a/b", "a%2Fb"), ("a", "a/"), ("1.a", "a"), ("a\0", "a"), (LONG, f"{LONG}x"), (name_of(LONG), LONG)],
+)
 def test_no_two_calls_have_one_place(one: str, other: str) -> None:
     assert place_of_call(1, one) != place_of_call(1, other)
     assert "/" not in place_of_call(1, one)
+
+
+@pytest.mark.parametrize("id", [LONG, "\0", "a\0b", "\u00e9" * LONGEST_NAME, "\ud83d"])
+def test_a_name_is_short_and_can_be_kept_by_every_database(id: str) -> None:
+    name = name_of(id)
+
+    assert len(name.encode()) <= LONGEST_NAME
+    assert "\0" not in name
+
+
+def test_an_id_that_every_database_can_keep_is_its_own_name() -> None:
+    assert [name_of(id) for id in ("call_1", "\u00e9", "x" * LONGEST_NAME)] == ["call_1", "\u00e9", "x" * LONGEST_NAME]
 
 
 def with_two_calls() -> tuple[AgentRun, Written, dict[tuple[str, str], str]]:
