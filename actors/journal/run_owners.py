@@ -27,10 +27,13 @@ RUN_OWNERS = Part(
         )
     ],
 )
-"""`life` names the life of the server in which the owner has its lock; `lease` is in seconds."""
+"""`life` names the life of the server in which the owner had its lock at its last beat; `lease` is in seconds."""
 
+# A beat that the server's restart delayed comes before the owner takes its lock again: it names no life of the server.
 BEAT = """
-INSERT INTO understudy_run_owners (owner, host, pid, life, lease, beats) VALUES (:owner, :host, :pid, {life}, :lease, 0)
+INSERT INTO understudy_run_owners (owner, host, pid, life, lease, beats)
+SELECT owner, :host, :pid, CASE WHEN {held} THEN {life} ELSE '' END, :lease, 0
+FROM (SELECT CAST(:owner AS TEXT) AS owner) AS beating WHERE 1 = 1
 ON CONFLICT (owner) DO UPDATE SET
     beats = understudy_run_owners.beats + 1, lease = excluded.lease, life = excluded.life
 """
@@ -54,7 +57,7 @@ class RunOwner(NamedTuple):
     is_held: bool | None
     """Whether its lock is held; None where the database does not know, and the lock itself must be asked."""
     is_of_this_life: bool
-    """False if the server has started again since its last beat, so that its lock is free, whether or not it lives."""
+    """Whether it had its lock in this life of the server at its last beat. If not, the lock is free whether or not it lives."""
     beats: int
     """-1 if it has not beaten yet."""
     lease: float | None

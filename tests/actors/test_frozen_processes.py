@@ -143,12 +143,11 @@ def test_a_server_that_starts_again_costs_no_process_its_runs(
     effects: Effects, told: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads, writes = os.pipe()
-    looks, going = list[str](), RunOwners.going
+    looks, going = list[list[RunOwner]](), RunOwners.going
 
     def counted(owners: RunOwners, app: str) -> list[RunOwner]:
-        found = going(owners, app)
-        looks.append(app)
-        return found
+        looks.append(going(owners, app))
+        return looks[-1]
 
     @us.tool
     def act(ctx: us.ToolContext, word: str) -> str:
@@ -164,6 +163,9 @@ def test_a_server_that_starts_again_costs_no_process_its_runs(
         child = forked(lambda: told.write_text(outcome_of(agent, us.ActorSystem("shop", store=store, lease=60.0))))
         with watching(store, agent) as system:
             eventually(lambda: len(effects.noted) == 1, "the run waits in its tool")
+            eventually(
+                lambda: any(owner.beats >= 0 for found in looks[-1:] for owner in found), "its process has beaten"
+            )
             server.kill()
             server.start()
             before = len(looks)
