@@ -66,16 +66,14 @@ END = """
 UPDATE understudy_runs SET state = :state, ended_at = :now, forget_at = :forget_at, accepted = '', ending = :ending
 WHERE run = :run AND epoch = :epoch AND state = 'going'
 """
-LEFT = """
+_STORED = """
 SELECT run, run_id, runner_id, user_id, conversation_id, owner, epoch, takeovers, accepted, cancel_requested
-FROM understudy_runs WHERE app = :app AND state = 'going' ORDER BY run
+FROM understudy_runs WHERE state = 'going'
 """
-LEFT_BY = LEFT.replace(" ORDER", " AND owner = :owner ORDER")
+LEFT = f"{_STORED} AND app = :app ORDER BY run"
+LEFT_BY = f"{_STORED} AND app = :app AND owner = :owner ORDER BY run"
 IS_LEFT = "SELECT 1 FROM understudy_runs WHERE run = :run AND epoch = :epoch AND state = 'going'"
-GOING = """
-SELECT run, run_id, runner_id, user_id, conversation_id, owner, epoch, takeovers, accepted FROM understudy_runs
-WHERE run_id = :run_id AND state = 'going'
-"""
+GOING = f"{_STORED} AND run_id = :run_id"
 CLAIM = """
 UPDATE understudy_runs SET owner = :owner, epoch = epoch + 1,
     takeovers = takeovers + CASE WHEN owner = :owner THEN 0 ELSE 1 END
@@ -134,7 +132,7 @@ class StoredRun(NamedTuple):
     takeovers: int
     """How often a process took it over from another one."""
     accepted: str
-    cancel_requested: float | None = None
+    cancel_requested: float | None
     """When somebody asked its process to cancel it."""
 
 

@@ -111,6 +111,25 @@ def test_what_recover_goes_on_with_is_a_result_of_the_map(store: str, effects: E
     assert len(effects.noted) == 2
 
 
+def test_a_run_that_somebody_asked_a_dead_process_to_cancel_ends_and_a_new_one_begins(
+    store: str, effects: Effects
+) -> None:
+    agent = worker("clerk", effects.tool(), ["x"])
+    effects.deadly = 1
+    assert map_in_child(agent, ["a"], store)
+    effects.deadly = 0
+    SQLiteDatabase(store.removeprefix("sqlite:///")).write(
+        lambda sql: sql.execute("UPDATE understudy_runs SET cancel_requested = 1.0")
+    )
+    system = us.ActorSystem("shop", store=store)
+
+    assert texts(mapped(agent, ["a"], system)) == ["did x"]
+
+    cancelled = system.handle(effects.noted[0].partition("/")[0]).status()
+    assert (cancelled.phase, cancelled.reason) == ("over", "cancelled")
+    assert len(set(effects.noted)) == 2
+
+
 def test_a_run_that_was_left_by_another_definition_is_no_new_run(store: str, effects: Effects) -> None:
     agent = worker("clerk", effects.tool(idempotent=True), ["x"])
     effects.deadly = 1

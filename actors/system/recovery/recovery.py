@@ -84,11 +84,13 @@ class Recovery:
         return found
 
     def taken_up(self, left: StoredRun, runner: Runner[object], deps: object) -> RunRecord | None:
-        """Return the record of one run, which goes on here from now on; None if somebody else was first.
+        """Return the record of one run, which goes on here from now on; None if somebody else was first, or the run ends.
 
         Raises:
             Exception: what keeps it from going on; it is left as it is.
         """
+        if self._ends(left, None):
+            return None
         if left.takeovers >= MAX_TAKEOVERS:
             raise UnderstudyError(
                 f"run {left.run_id}: {left.takeovers} processes have died while they drove it, maybe of it"
@@ -105,8 +107,7 @@ class Recovery:
         Raises:
             StoreError: the store failed.
         """
-        if left.cancel_requested is not None:  # its process died before it saw that
-            self._journals.end_left(left, silent_at)
+        if self._ends(left, silent_at):
             return None
         runner = self._runners.get(left.runner_id)
         if runner is None:
@@ -127,6 +128,13 @@ class Recovery:
             raise
         except Exception as error:  # what is wrong with one run must not keep the others
             return self.park(left, in_words(error), error)
+
+    def _ends(self, left: StoredRun, silent_at: int | None) -> bool:
+        """End a run that is to be cancelled, because its process died before it saw the request; returns whether it is."""
+        if left.cancel_requested is None:
+            return False
+        self._journals.end_left(left, silent_at)
+        return True
 
     def park(
         self, left: StoredRun, why: str, error: BaseException | None = None, *, is_known: bool = True
