@@ -71,11 +71,13 @@ def _told(saved: SavedRun, outer: tuple[str, ...]) -> Iterator[ToldRun]:
 
 
 def pauses_in(saved: SavedRun) -> tuple[Pause, ...]:
-    """Return the pauses in which a run waits, as its outcome had them.
+    """Return the pauses in which a run waits, as its outcome had them; empty after an error, for it waits for no person.
 
     Raises:
         ValueError: it holds no run.
     """
+    if saved.by_error:
+        return ()
     if _is_agent(saved.machine):
         return pauses_of(saved.runner_id, of_agent.look(saved.machine))
     children = of_group.look(saved.machine).children

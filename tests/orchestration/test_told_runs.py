@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -15,6 +16,7 @@ from understudy.orchestration.journal.rows import RUN, Written
 from understudy.orchestration.journal.told_runs import pauses_in, told_of_rows, told_of_saved
 from understudy.orchestration.saving.saved_run import SavedRun
 from understudy.providers import ScriptedModel
+from understudy.testing import says
 
 
 def act(word: str) -> str:
@@ -92,6 +94,15 @@ def test_a_call_without_a_result_has_the_key_that_its_tool_sees() -> None:
 
     for told in (of_rows, of_saved):
         assert [each.key for each in told.calls] == ["", "", "shop-1/2.b", "shop-1/2.c"]
+
+
+def test_after_an_error_a_run_waits_for_no_person() -> None:
+    run = AgentRun(AGENT.run_spec, "go")
+    run.next_step()
+    run.model_response(says("__ask_user__: Which?"))
+
+    assert [pause.question for pause in pauses_in(saved(run))] == ["Which?"]
+    assert pauses_in(replace(saved(run), by_error=True)) == ()
 
 
 def test_a_run_without_rows_has_done_nothing() -> None:

@@ -217,5 +217,4 @@ def _waiting_pauses(arguments: argparse.Namespace) -> tuple[Pause, ...]:
     entry = None if database is None or token is None else RunList(database).entry(token.run_id)
     if entry is None or entry.waits is None:
         return ()  # what is wrong with the token is told by those who take it
-    saved = SavedRun.from_json(entry.waits.payload)
-    return () if saved.by_error else pauses_in(saved)
+    return pauses_in(SavedRun.from_json(entry.waits.payload))

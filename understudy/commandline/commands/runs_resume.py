@@ -79,7 +79,7 @@ def _recovered(arguments: argparse.Namespace, system: ActorSystem, runner: Runne
         raise UsageMistake(f"run {run_id} cannot go on: there are no journals of runs in this store on this system")
     with inside(system):
         recovery = Recovery(runs, journals, {runner.id: runner}, None, parked, adopt=arguments.adopt, named=[run_id])
-        left = next((each for each in journals.left() if each.run_id == run_id), None)
+        left = journals.left_run(run_id)
         record = None if left is None else recovery.taken(left)
     if record is None:
         why = [

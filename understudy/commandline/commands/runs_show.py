@@ -97,7 +97,7 @@ def told_of(runs: StoredRuns, entry: RunEntry) -> Told:
             told = told_of_rows(rows, driven=status.phase == "under_way")
         elif waits is not None:
             saved = SavedRun.from_json(waits.payload)
-            told, pauses = told_of_saved(saved), () if saved.by_error else pauses_in(saved)
+            told, pauses = told_of_saved(saved), pauses_in(saved)
             token = str(Token(entry.run_id, waits.revision, waits.nonce))
     except (ValueError, KeyError) as error:
         raise UsageMistake(f"what the store has of run {entry.run_id} cannot be read: {error}") from error
