@@ -11,7 +11,7 @@ from understudy.errors import StoreError
 from understudy.vocabulary.runs.left_runs import WaitingRun
 
 if TYPE_CHECKING:
-    from understudy.actors.stores.inspection.run_list import RunEntry
+    from understudy.actors.stores.inspection.run_list import PauseHead, RunEntry
     from understudy.vocabulary.runs.handles import RunHandle
     from understudy.vocabulary.runs.outcomes import Pause
     from understudy.vocabulary.runs.stored_runs import StoredRunStatus
@@ -59,13 +59,13 @@ class StoredRunHandle:
 
     def waiting(self) -> WaitingRun | None:
         """Return the run with its token if it waits; else None."""
-        entry = self._entry()
-        status, waits = self._runs.status(entry), entry.waits
-        if waits is None or status.phase != "waiting":
+        found = self._wait()
+        if found is None:
             return None
+        status, waits = found
         return WaitingRun(
-            token=str(Token(entry.run_id, waits.revision, waits.nonce)),
-            run_id=entry.run_id,
+            token=str(Token(waits.run_id, waits.revision, waits.nonce)),
+            run_id=waits.run_id,
             runner_id=status.runner_id,
             user_id=status.user_id,
             conversation_id=status.conversation_id,
@@ -73,7 +73,7 @@ class StoredRunHandle:
         )
 
     def pauses(self) -> tuple[Pause, ...]:
-        """Return the questions and calls for which the run waits, as its outcome had them; empty if no person is needed.
+        """Return the questions and calls for which the run waits, as its outcome had them; empty if it waits for no person.
 
         Raises:
             StoreError: what the store has cannot be read.
@@ -81,14 +81,17 @@ class StoredRunHandle:
         from understudy.orchestration.journal.told_runs import pauses_in
         from understudy.orchestration.saving.saved_run import SavedRun
 
-        waits = self._entry().waits
-        problem = ""
+        found = self._wait()
         try:
-            saved = None if waits is None else SavedRun.from_json(waits.payload)
-            return () if saved is None or saved.by_error else pauses_in(saved)
+            return () if found is None else pauses_in(SavedRun.from_json(found[1].payload))
         except ValueError as error:
-            problem = str(error)
-        raise StoreError(f"what the store has of run {self._run_id} cannot be read: {problem}")
+            raise StoreError(f"what the store has of run {self._run_id} cannot be read: {error}") from error
+
+    def _wait(self) -> tuple[StoredRunStatus, PauseHead] | None:
+        """Return the run if it waits; None also while a worker does a turn of it."""
+        entry = self._entry()
+        status, waits = self._runs.status(entry), entry.waits
+        return None if waits is None or status.phase != "waiting" else (status, waits)
 
     def cancel(self) -> bool:
         """End the run for good: no token goes on with it.

@@ -403,6 +403,24 @@ def test_a_turn_that_a_worker_does_is_lost_when_its_run_is_cancelled(url: str) -
     assert found == [("under_way", "done")]
 
 
+def test_a_run_of_which_a_worker_does_a_turn_waits_for_nobody(url: str) -> None:
+    told: list[tuple[object, object]] = []
+
+    @us.tool(approval=True)
+    def look(ctx: us.ToolContext) -> str:
+        """Look what the run waits for."""
+        handle = system.handle(ctx.run_id)
+        told.append((handle.waiting(), handle.pauses()))
+        return "done"
+
+    agent = us.Agent("clerk", model=us.ScriptedModel([calls("look")]), tools=[look])
+    with shop_of(url) as system:
+        waits = needs_approval(agent.run("go", system=system))
+        assert isinstance(agent.run_turn(token=waits.token, answer=us.Approve(), system=system), us.MoreTurns)
+
+    assert told == [(None, ())]
+
+
 def test_what_is_no_run_of_the_system_has_no_handle(url: str) -> None:
     with us.ActorSystem("bank", store=url) as bank:
         waits = needs_approval(cashier().run("go", system=bank))
