@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from .run_manager import RunManager
 
-MOST_TRIES = 20  # A run that changes between each look and its change is answered and pauses again all the time.
-
 
 class StoredRunHandle:
     """A run of any process that has the store of a system. Each call blocks for the store. Safe to use from any thread.
@@ -106,8 +104,4 @@ class StoredRunHandle:
         if isinstance(here, Handle):
             here.drop()
             return here.cancelled()
-        for _ in range(MOST_TRIES):
-            change = self._runs.cancel(self._entry())
-            if change != "changed":
-                return change != "over"
-        raise StoreError(f"run {self._run_id} goes on and pauses all the time, and could not be cancelled: try again")
+        return self._runs.cancel_latest(self._entry) != "over"

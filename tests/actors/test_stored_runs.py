@@ -181,9 +181,7 @@ def test_a_run_that_is_deleted_is_gone_with_its_token(url: str, tmp_path: Path) 
         runs = opened(url)
 
         for run_id in (left, waits.run_id):
-            entry = runs.list.entry(run_id)
-            assert entry is not None
-            assert runs.delete(entry) == "done"
+            assert runs.delete(entry_of(runs, run_id)) == "done"
 
         assert phases(url) == {}
         assert system.recover(runners=[agent]) == []
@@ -195,8 +193,7 @@ def test_a_run_that_was_answered_after_the_look_is_not_deleted(url: str) -> None
     with us.ActorSystem("shop", store=url) as system:
         agent, runs = cashier(), opened(url)
         waits = needs_approval(agent.run("go", system=system))
-        entry = runs.list.entry(waits.run_id)
-        assert entry is not None
+        entry = entry_of(runs, waits.run_id)
         finished(agent.resume(waits.token, us.Approve(), system=system))
 
         assert runs.delete(entry) == "changed"
@@ -209,9 +206,7 @@ def test_a_run_that_a_living_process_drives_is_not_deleted(url: str) -> None:
     answers: list[str] = []
 
     def delete(ctx: us.ToolContext) -> str:
-        entry = runs.list.entry(ctx.run_id)
-        assert entry is not None
-        answers.append(runs.delete(entry))
+        answers.append(runs.delete(entry_of(runs, ctx.run_id)))
         return "done"
 
     with us.ActorSystem("shop", store=url) as system:
@@ -219,6 +214,25 @@ def test_a_run_that_a_living_process_drives_is_not_deleted(url: str) -> None:
         finished(agent.run("go", system=system))
 
     assert answers == ["driven"]
+
+
+def test_a_cancel_looks_again_at_a_run_that_has_changed(url: str) -> None:
+    with us.ActorSystem("shop", store=url) as system:
+        agent, runs = cashier(), opened(url)
+        waits = needs_approval(agent.run("go", system=system))
+        before = entry_of(runs, waits.run_id)
+        finished(agent.resume(waits.token, us.Approve(), system=system))
+        looks = [before, entry_of(runs, waits.run_id)]
+
+        assert runs.cancel_latest(lambda: looks.pop(0)) == "over"
+        with pytest.raises(us.StoreError, match=f"run {waits.run_id} goes on and pauses all the time"):
+            runs.cancel_latest(lambda: before)
+
+
+def entry_of(runs: StoredRuns, run_id: str) -> RunEntry:
+    entry = runs.list.entry(run_id)
+    assert entry is not None
+    return entry
 
 
 # --- a handle
@@ -279,10 +293,9 @@ def test_a_run_that_was_left_and_is_cancelled_never_goes_on(url: str, tmp_path: 
 
 
 def head_of(url: str, run_id: str) -> RunHead:
-    entry = looked_at(url).list.entry(run_id)
-    assert entry is not None
-    assert entry.head is not None
-    return entry.head
+    head = entry_of(looked_at(url), run_id).head
+    assert head is not None
+    return head
 
 
 def slow(goes_on: threading.Event) -> us.Agent:
@@ -363,9 +376,7 @@ def request_cancel(url: str, run_id: str) -> None:
     database = open_store(url).database
     assert database is not None
     runs = StoredRuns(database, None)
-    entry = runs.list.entry(run_id)
-    assert entry is not None
-    assert runs.cancel(entry) == "requested"
+    assert runs.cancel(entry_of(runs, run_id)) == "requested"
 
 
 def test_a_run_that_goes_on_by_its_token_forgets_the_request_of_before(url: str) -> None:

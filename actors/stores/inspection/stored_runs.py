@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 from understudy.actors.stores.database import Database, Sql, SqlValue
 from understudy.actors.stores.process_locks import HasLocks, Locks
 from understudy.actors.stores.runs import DROP_ROWS, KEPT
+from understudy.errors import StoreError
 from understudy.vocabulary.runs.stored_runs import StoredRunStatus
 
 from .run_list import RunEntry, RunList
@@ -22,6 +23,8 @@ from .standing import standing
 Change: TypeAlias = Literal["done", "requested", "driven", "over", "changed"]
 """What came of a change: it was done; the process that drives the run was asked; a living process drives the run; it was over; or
 the run has changed since the look, and nothing was done."""
+
+MOST_TRIES = 20  # A run that changes between each look and its change goes on and pauses all the time.
 
 _DELETE_RUN = "DELETE FROM understudy_runs WHERE run = :run"
 _DELETE_PAUSE = "DELETE FROM understudy_pauses WHERE run_id = :run_id"
@@ -100,6 +103,23 @@ class StoredRuns:
             return "done"
 
         return self._database.write(remove, durable=True)
+
+    def cancel_latest(self, look: Callable[[], RunEntry]) -> Change:
+        """Cancel a run as `cancel` does, and look again if it has changed since the look.
+
+        Raises:
+            StoreError: it changes all the time, or the store failed.
+        """
+        entry = look()
+        for _ in range(MOST_TRIES):
+            change = self.cancel(entry)
+            if change != "changed":
+                return change
+            entry = look()
+        raise StoreError(
+            f"run {entry.run_id} goes on and pauses all the time, and could not be cancelled: try again",
+            store=repr(self._database),
+        )
 
     def cancel(self, entry: RunEntry) -> Change:
         """End a run for good. One that a living process drives is asked to end: the process looks for that.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import TextIO
 
 from understudy.commandline.report import COMPLETE, UsageMistake
@@ -20,8 +21,6 @@ examples:
   understudy runs cancel RUN --store sqlite:///shop.db
 """
 
-MOST_TRIES = 20  # A run may go on between a look and its change.
-
 
 def add_arguments(cancel: argparse.ArgumentParser) -> None:
     """Add the arguments of `runs cancel`."""
@@ -33,16 +32,9 @@ def do(arguments: argparse.Namespace, out: TextIO) -> int:
     """Cancel the run, and print what came of it."""
     found(looked_at(arguments), arguments)  # before the store is opened: a look makes no tables
     runs = opened(arguments)
-    for _ in range(MOST_TRIES):
-        match runs.cancel(found(runs, arguments)):
-            case "done":
-                put(f"cancelled: {arguments.run}", out)
-                return COMPLETE
-            case "requested":
-                put(f"asked the process that drives it to cancel: {arguments.run}", out)
-                return COMPLETE
-            case "over":
-                raise UsageMistake(f"run {arguments.run} is over")
-            case _:
-                pass
-    raise UsageMistake(f"run {arguments.run} goes on and pauses all the time; try again")
+    change = runs.cancel_latest(partial(found, runs, arguments))
+    if change == "over":
+        raise UsageMistake(f"run {arguments.run} is over")
+    done = "asked the process that drives it to cancel" if change == "requested" else "cancelled"
+    put(f"{done}: {arguments.run}", out)
+    return COMPLETE
