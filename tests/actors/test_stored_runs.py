@@ -343,9 +343,13 @@ def test_a_process_that_is_asked_to_cancel_its_run_sees_that_at_a_beat(url: str)
 def test_a_run_of_another_process_is_cancelled_there(url: str) -> None:
     child = os.fork()
     if child == 0:
-        with us.ActorSystem("shop", store=url, lease=1.0) as system:
-            ended = slow(threading.Event()).submit("go", system=system).exception(timeout=WAIT)
-            os._exit(0 if isinstance(ended, us.RunCancelled) else 1)
+        status = 1
+        try:
+            with us.ActorSystem("shop", store=url, lease=1.0) as system:
+                ended = slow(threading.Event()).submit("go", system=system).exception(timeout=WAIT)
+                status = 0 if isinstance(ended, us.RunCancelled) else 1
+        finally:  # whatever fails: the child must not go on with the other tests
+            os._exit(status)
     with shop_of(url) as system:
         eventually(lambda: any(looked_at(url).statuses()), "the run is accepted")
         handle = system.handle(next(looked_at(url).statuses()).run_id)
