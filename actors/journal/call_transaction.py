@@ -68,16 +68,19 @@ class StoredCallTransaction:
         self._record = record
         self._order = order
         self._lock = threading.Lock()
-        """Guards the four below."""
+        """Guards the six below."""
         self._is_given_up = False
+        self._takes_statements = False
+        """Whether an attempt is under way that has not been committed."""
         self._commit: threading.Event | None = None
         """Set at the end of the commit that is under way."""
         self._committed: Executed | None = None
         self._served: ServedTransaction | None = None
         """That of the attempt, from its first statement on."""
+        self._block: TransactionBlock | None = None
+        """That of the attempt, once the tool has asked for it."""
         self._beginning = threading.Lock()
         """Held while an attempt begins its transaction."""
-        self.block_of_attempt: TransactionBlock | None = None
 
     # --- for the thread that makes the call
 
@@ -85,24 +88,26 @@ class StoredCallTransaction:
         """Begin an attempt, which has a transaction of its own."""
         with self._lock:
             self._check_kept()
-            self._served = None
-        self.block_of_attempt = None
+            self._takes_statements = True
+            self._served = self._block = None
 
     def block(self) -> TransactionBlock:
         """Return what `ToolContext.transaction()` gives.
 
         Raises:
-            RuntimeError: this is the second one of the attempt, or the run has no journal.
+            RuntimeError: this is the second one of the attempt, the run has no journal, or the call is over.
         """
         name = self._order.tool.name
-        if self.block_of_attempt is not None:
-            raise RuntimeError(f"tool {name!r}: a call has one transaction, and this one has had it")
-        if self._record.journal is None:
-            raise RuntimeError(
-                f"tool {name!r}: ctx.transaction() needs a run with a journal, and {why_no_journal(self._record)}"
-            )
-        self.block_of_attempt = TransactionBlock(self)
-        return self.block_of_attempt
+        with self._lock:
+            if self._block is not None:
+                raise RuntimeError(f"tool {name!r}: a call has one transaction, and this one has had it")
+            if self._record.journal is None:
+                raise RuntimeError(
+                    f"tool {name!r}: ctx.transaction() needs a run with a journal, and {why_no_journal(self._record)}"
+                )
+            self._check_in_time()
+            self._block = TransactionBlock(self)
+            return self._block
 
     def commit(self, executed: Executed) -> None:
         """Commit what the attempt did, with its result; nothing if it did nothing.
@@ -112,13 +117,14 @@ class StoredCallTransaction:
             LeaseLost: another process has the run.
             TypeError: JSON cannot carry a value of the session.
         """
-        block, part = self.block_of_attempt, self._record.journal
-        if block is None or block.is_undone or part is None:
-            return
-        block.check()
+        part = self._record.journal
         with self._lock:
+            self._takes_statements = False
+            block, served = self._block, self._served
+            if block is None or block.is_undone or part is None:
+                return
+            block.check()
             self._check_kept()
-            served = self._served
             if served is None:
                 return
             over = self._commit = threading.Event()
@@ -147,15 +153,23 @@ class StoredCallTransaction:
         Returns:
             Whether the database undid it because others were in the way, so that the attempt may be made again.
         """
-        _open.pop(self._order.scope, None)
+        with self._lock:
+            self._takes_statements = False
+            _open.pop(self._order.scope, None)
         self.undo("the tool has not returned a result")
         return self._served is not None and self._served.is_refused
 
     # --- for the block
 
-    def enter(self) -> None:
-        """Have the code of the tool stand inside of the transaction, from now on until the call is over."""
-        _open[self._order.scope] = self
+    def enter(self, block: TransactionBlock) -> None:
+        """Have the code of the tool stand inside of the transaction, from now on until the call is over.
+
+        Raises:
+            RuntimeError: the attempt is over.
+        """
+        with self._lock:
+            self._check_in_time(block)
+            _open[self._order.scope] = self
 
     def undo(self, why: str) -> None:
         """Undo the transaction, and wait for that."""
@@ -168,29 +182,27 @@ class StoredCallTransaction:
         """Have the code of the tool stand outside again: the transaction is undone."""
         _open.pop(self._order.scope, None)
 
-    def begun(self) -> ServedTransaction:
+    def begun(self, block: TransactionBlock) -> ServedTransaction:
         """Return the transaction of the attempt, which begins now if it has not.
 
         Raises:
+            RuntimeError: the attempt is over.
             StoreError: the database cannot be had, or the transaction is undone.
         """
-        with self._beginning:
-            served = self._served
-            if served is None:
-                served = self._begin()
-            return served
-
-    def _begin(self) -> ServedTransaction:
         part = self._record.journal
         assert part is not None, "a block is for runs with a journal"
-        with self._lock:
-            self._check_kept()
-            served = self._served = part.transaction(self._order.tool.transaction_timeout)
-        try:
-            served.begin()
-        except Undone as undone:
-            raise self.error(str(undone)) from None
-        return served
+        with self._beginning:
+            with self._lock:
+                self._check_in_time(block)
+                if self._served is not None:
+                    return self._served
+                self._check_kept()
+                served = self._served = part.transaction(self._order.tool.transaction_timeout)
+            try:
+                served.begin()
+            except Undone as undone:
+                raise self.error(str(undone)) from None
+            return served
 
     def why_undone(self) -> str:
         """Return why the transaction of the attempt is undone; empty if it is not."""
@@ -199,6 +211,14 @@ class StoredCallTransaction:
     def error(self, why: str) -> StoreError:
         """Make the error of a transaction that is undone."""
         return StoreError(f"tool {self._order.tool.name!r}: its transaction was undone: {why}")
+
+    def _check_in_time(self, block: TransactionBlock | None = None) -> None:
+        """Refuse what a thread does that the tool has left behind; call it under the lock."""
+        if not self._takes_statements or (block is not None and block is not self._block):
+            raise RuntimeError(
+                f"tool {self._order.tool.name!r}: ctx.transaction() was used after the end of the call, or of this attempt at "
+                "it; expected that threads of the tool end before it returns"
+            )
 
     def _check_kept(self) -> None:
         if self._is_given_up:
@@ -234,8 +254,8 @@ class StoredCallTransaction:
 
     def forked(self) -> None:
         """Undo the transaction: the process is about to be forked by the code inside of it."""
-        if self.block_of_attempt is not None:
-            self.block_of_attempt.spoil("the process was forked inside of it")
+        if self._block is not None:
+            self._block.spoil("the process was forked inside of it")
 
     def refuse_run(self) -> None:
         """Raise `RuntimeError`: a run is about to begin inside of the transaction."""
@@ -258,8 +278,8 @@ class TransactionBlock:
     def __enter__(self) -> Self:
         if self._state != "new":
             raise RuntimeError("a call has one transaction, and this block was entered before")
+        self._owner.enter(self)
         self._state = "open"
-        self._owner.enter()
         return self
 
     def __exit__(
@@ -289,7 +309,7 @@ class TransactionBlock:
         if self._state != "open":
             raise RuntimeError("a statement stands outside of the block of ctx.transaction(); expected it inside")
         self.check()
-        served = self._owner.begun()
+        served = self._owner.begun(self)
         try:
             return served.do(work)
         except Undone as undone:

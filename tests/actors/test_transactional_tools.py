@@ -431,6 +431,53 @@ def test_each_attempt_has_a_transaction_of_its_own(shelf: Shelf) -> None:
     assert (len(attempts), shelf.units) == (2, 6)
 
 
+def keeps_an_open_block(ctx: us.ToolContext) -> Callable[[], object]:
+    sql = ctx.transaction().__enter__()
+    return lambda: take(sql)
+
+
+def keeps_a_new_block(ctx: us.ToolContext) -> Callable[[], object]:
+    return ctx.transaction().__enter__
+
+
+def keeps_the_context(ctx: us.ToolContext) -> Callable[[], object]:
+    return ctx.transaction
+
+
+@pytest.mark.parametrize("keep", [keeps_an_open_block, keeps_a_new_block, keeps_the_context])
+def test_a_thread_that_a_tool_leaves_behind_begins_no_transaction(
+    keep: Callable[[us.ToolContext], Callable[[], object]], shelf: Shelf
+) -> None:
+    kept = list[Callable[[], object]]()
+
+    def act(ctx: us.ToolContext) -> str:
+        kept.append(keep(ctx))
+        return "booked"
+
+    with shelf.system() as system:
+        assert contents_of(finished(caller(tool(act)).run("go", system=system))) == ["booked"]
+        with pytest.raises(RuntimeError, match="was used after the end of the call"):
+            kept[0]()
+
+    assert shelf.units == 7
+
+
+def test_a_block_of_an_attempt_that_failed_has_no_part_in_the_next_one(shelf: Shelf) -> None:
+    blocks = list[us.SqlTransaction]()
+
+    def act(ctx: us.ToolContext) -> str:
+        block = ctx.transaction()
+        blocks.append(block.__enter__())
+        if len(blocks) == 1:
+            raise ConnectionError("try again")
+        with pytest.raises(RuntimeError, match="after the end of the call"):
+            take(blocks[0])
+        return "booked"
+
+    assert told(shelf, act, retries=1) == ["booked"]
+    assert shelf.units == 7
+
+
 def test_calls_of_one_turn_take_turns(shelf: Shelf) -> None:
     inside, most = list[int](), list[int]()
 
