@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 import weakref
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -43,27 +43,22 @@ from .agent_actor import Maker, StartRun
 from .agent_ref import AgentRef
 from .argument_checks import (
     LEASE,
-    by_id,
     check_actor,
     check_kinds,
     check_subscriber,
     check_supervisor,
-    checked_changed,
-    checked_deps,
     checked_lease,
     checked_map_name,
     checked_max_runs,
     checked_name,
     checked_recovering,
-    checked_run_ids,
     refuse_arguments,
 )
 from .directory import Directory
 from .health import ActorFigures, Health, figures, health_of, tree_of
 from .pykka_registry import RegistryEntries
 from .recovery.parked_runs import ParkedRuns
-from .recovery.recovery import Recovery, checked_journals
-from .recovery.takeovers import Takeovers
+from .recovery.recoveries import Recoveries
 from .run_manager import RunManager, RunSettings
 from .shutdown import shut_down
 from .stored_run_handle import StoredRunHandle
@@ -140,11 +135,9 @@ class ActorSystem:
         entered = None if self._registry is None else self._registry.add
         self._directory = Directory(name, Maker, hung.give_up, self._events, entered)
         self._runs = self._new_runs(hung)
-        self._parked = ParkedRuns()
-        self._takeovers = self._new_takeovers()
+        self._recoveries = self._new_recoveries()
         _systems.add(self)
-        if self._takeovers is not None:
-            self._takeovers.begin()
+        self._recoveries.begin()
 
     def _new_runs(self, hung: AbandonedWork) -> RunManager:
         # Ids are unique over processes without a random number per run; over those of all times, if a store has them all.
@@ -152,20 +145,8 @@ class ActorSystem:
         prefix = f"{self.name}-{unique}"
         return RunManager(prefix, self._start_run, self._directory, self._events, hung, self._settings)
 
-    def _new_takeovers(self) -> Takeovers | None:
-        given = self._recovering
-        if not given.is_always:
-            return None
-        journals, runs, parked = checked_journals(self._runs), self._runs, self._parked
-
-        def runners() -> Mapping[str, Runner[object]]:
-            return {**self._directory.agents, **given.runners}
-
-        def recovery(known: Mapping[str, Runner[object]]) -> Recovery:
-            adopt, migrate = given.changed
-            return Recovery(runs, journals, known, given.deps, parked, adopt=adopt, migrate=migrate)
-
-        return Takeovers(journals.neighbours(), parked, runners, recovery, partial(inside, self))
+    def _new_recoveries(self) -> Recoveries:
+        return Recoveries(self._runs, lambda: self._directory.agents, self._recovering, partial(inside, self))
 
     def _leave_to_parent(self) -> None:
         """Make new parts, in a forked child, for those with a lock, a thread or a run; actors spawned before are the parent's."""
@@ -177,10 +158,8 @@ class ActorSystem:
         hung = AbandonedWork(self._events)
         self._directory = self._directory.in_child(hung.give_up)
         self._runs = self._new_runs(hung)
-        self._parked = ParkedRuns()
-        self._takeovers = self._new_takeovers()
-        if self._takeovers is not None:  # many children run nothing, and end soon
-            checked_journals(self._runs).on_first = self._takeovers.begin
+        self._recoveries = self._new_recoveries()
+        self._recoveries.begin_with_first_run()
 
     def runner_of(self, token: str) -> str:
         """Return the id of the runner whose run waits under a token, which is not used up; blocks for the store, if there is one.
@@ -230,19 +209,9 @@ class ActorSystem:
             AgentDown: the system has stopped.
         """
         self._directory.refuse_if_closed()
-        checked_deps("recover", deps)
-        changed = checked_changed("recover", adopt, migrate)
-        named = checked_run_ids(run_ids)
-        journals = checked_journals(self._runs)
-        given = self._recovering
-        known = {**self._directory.agents, **given.runners, **by_id("recover", runners)}
-        make_deps = given.deps if deps is None else deps
-        adopt, migrate = changed if adopt or migrate is not None else given.changed
         with inside(self):
-            recovery = Recovery(
-                self._runs, journals, known, make_deps, self._parked, adopt=adopt, migrate=migrate, named=named
-            )
-            return [Handle(record) for record in recovery.begun()]
+            records = self._recoveries.recover(deps, runners, run_ids, adopt=adopt, migrate=migrate)
+            return [Handle(record) for record in records]
 
     def handle(self, run_id: str) -> StoredRunHandle:
         """Return a handle to a run of this system's name, of whatever process: where it stands, what it waits for, `cancel()`.
@@ -254,12 +223,9 @@ class ActorSystem:
             ValueError: the system has no durable store or no journal.
             StoreError: the store failed.
         """
-        database, journals = self._settings.store.database, self._runs.journaling.journals
-        if database is None or journals is None:
-            raise ValueError(
-                "handle needs a durable store and the journal: ActorSystem(store='sqlite:///shop.db'), without journal=False"
-            )
-        runs = StoredRuns(database, self._settings.store.locks, is_driven=journals.is_driven)
+        journals, store = self._runs.journaling.journals_for("handle"), self._settings.store
+        assert store.database is not None, "a journal is in a database"
+        runs = StoredRuns(store.database, store.locks, is_driven=journals.is_driven)
         handle = StoredRunHandle(checked_text("run_id", run_id), runs, self._runs)
         handle.status()
         return handle
@@ -288,10 +254,7 @@ class ActorSystem:
             ValueError: the system has no durable store or no journal.
             StoreError: the store failed.
         """
-        maps = self._runs.named_maps
-        if maps is None:
-            raise ValueError("forget_map needs a durable store and the journal, as map(…, name=…) does")
-        return maps.forget(checked_map_name(name))
+        return self._runs.journaling.maps_for("forget_map").forget(checked_map_name(name))
 
     def erase(self, user_id: str) -> Erased:
         """Remove all that is kept of a user under this system's name. Blocks for the stores.
@@ -401,7 +364,7 @@ class ActorSystem:
         agents = self._directory.agents_by_cell()
         actors = [self._figures(cell, agents.get(cell, ())) for cell in self._directory.cells]
         hung, store = self._runs.hung.count(), self._settings.store.figures()
-        return health_of(actors, runs, hung, self._events, store, self._parked.told())
+        return health_of(actors, runs, hung, self._events, store, self._recoveries.parked.told())
 
     def _figures(self, cell: ActorCell, agents: Sequence[Agent[object]]) -> ActorFigures:
         tools = [tool for agent in agents for tool in agent.tools_by_name.values()]
@@ -496,8 +459,7 @@ class ActorSystem:
             raise TypeError("stop: timeout must be a number of seconds, got None")
         checked_wait("stop", timeout)
         deadline = time.monotonic() + timeout
-        if self._takeovers is not None:
-            self._takeovers.end()
+        self._recoveries.end()
         if not self._directory.close():
             return ()
         try:
@@ -508,8 +470,7 @@ class ActorSystem:
 
     def _end(self, deadline: float) -> tuple[str, ...]:
         stopped = shut_down(self.name, self._runs, self._directory, self._registry, self._events, deadline)
-        if self._takeovers is not None:
-            self._takeovers.wait(deadline)
+        self._recoveries.wait(deadline)
         return stopped
 
     @property
@@ -541,7 +502,7 @@ def runs_of(system: ActorSystem) -> RunManager:
 
 def parked_in(system: ActorSystem) -> ParkedRuns:
     """Return the runs that could not go on in a system; for the runtime too."""
-    return system._parked  # pyright: ignore[reportPrivateUsage]  # as above
+    return system._recoveries.parked  # pyright: ignore[reportPrivateUsage]  # as above
 
 
 entered: ContextVar[ActorSystem | None] = ContextVar("understudy_system", default=None)

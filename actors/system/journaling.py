@@ -19,6 +19,7 @@ from understudy.vocabulary.context.overlays import lasting
 from .late_ends import LateEnds
 
 if TYPE_CHECKING:
+    from understudy.actors.journal.map_claims import NamedMaps
     from understudy.actors.runs.record import RunRecord
     from understudy.actors.stores.database import Sql
     from understudy.actors.stores.maps.map_table import MapTable
@@ -32,10 +33,10 @@ class Journaling:
 
     Args:
         journals: those of the system; None without a durable store.
-        maps: where maps keep their results; None where no process could go on with one.
+        maps: those that keep their results; there are some if there are journals.
     """
 
-    def __init__(self, journals: RunJournals | None, maps: MapTable | None = None) -> None:
+    def __init__(self, journals: RunJournals | None, maps: NamedMaps | None) -> None:
         self.journals = journals
         self._maps = maps
         self.late_ends = LateEnds()
@@ -44,6 +45,18 @@ class Journaling:
     def is_on(self) -> bool:
         """Whether runs have a journal."""
         return self.journals is not None
+
+    def journals_for(self, what: str) -> RunJournals:
+        """Return the journals. Raises `ValueError` if there are none, and names what needs them."""
+        if self.journals is None:
+            raise _needs_journal(what)
+        return self.journals
+
+    def maps_for(self, what: str) -> NamedMaps:
+        """Return the maps with a name; raises as `journals_for`."""
+        if self._maps is None:
+            raise _needs_journal(what)
+        return self._maps
 
     def rest(self) -> None:
         """Keep no thread beyond the runs in flight, for no other one comes."""
@@ -123,7 +136,7 @@ class Journaling:
             StoreError: the store cannot keep the answer of a run of a map; the run is left.
         """
         if record.options.of_map and self._maps is not None:
-            self._keep_result(record, self._maps)
+            self._keep_result(record, self._maps.table)
         else:
             self.end(record, "complete")
         if record.journal is not None and not record.is_inner:
@@ -164,6 +177,13 @@ class Journaling:
             journal.end(record.phase)
         finally:
             self.journals.ended(journal)
+
+
+def _needs_journal(what: str) -> ValueError:
+    return ValueError(
+        f"{what} needs a durable store and the journal: ActorSystem(store='sqlite:///shop.db'), without journal=False; on an "
+        "operating system without record locks, such as Windows, only PostgreSQL has a journal"
+    )
 
 
 def _is_journaled(record: RunRecord) -> bool:

@@ -108,9 +108,7 @@ class RunManager(RunHost[RunRecord]):
         self._tokens = Tokens() if pauses is None else StoredPauses(pauses)
         self.late_saves = LateSaves()
         """Stores the session values of runs that were ended from outside."""
-        self.journaling = Journaling(_journals(settings), settings.store.maps)
-        self.named_maps = _named_maps(settings)
-        """The maps that keep their results; None without a durable store or a journal."""
+        self.journaling = _journaling(settings)
         endings = SystemRunEndings(self._tokens, self.late_saves, hung, self.journaling)
         self.endings = endings
         self._lose = endings.lose
@@ -293,15 +291,15 @@ class RunManager(RunHost[RunRecord]):
         self._watchdog.end_with_the_last()
 
 
-def _journals(settings: RunSettings) -> RunJournals | None:
-    store = settings.store
-    if not settings.journal or store.runs is None or store.locks is None or store.database is None:
-        return None
-    return RunJournals(store.runs, RunOwners(store.database), store.locks, settings.app, settings.lease)
-
-
-def _named_maps(settings: RunSettings) -> NamedMaps | None:
-    store = settings.store
-    if not settings.journal or store.maps is None or store.locks is None:
-        return None
-    return NamedMaps(store.maps, store.locks, settings.app)
+def _journaling(settings: RunSettings) -> Journaling:
+    store, app = settings.store, settings.app
+    if (
+        not settings.journal
+        or store.runs is None
+        or store.maps is None
+        or store.locks is None
+        or store.database is None
+    ):
+        return Journaling(None, None)
+    journals = RunJournals(store.runs, RunOwners(store.database), store.locks, app, settings.lease)
+    return Journaling(journals, NamedMaps(store.maps, store.locks, app))

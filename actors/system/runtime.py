@@ -118,14 +118,9 @@ def _named_map(system: ActorSystem, runner: Runner[object], options: MapOptions)
         return None
     if current_ancestry():
         raise ValueError(inside_of_run(options.name))
-    maps = runs_of(system).named_maps
-    if maps is None:
-        raise ValueError(
-            f"map(…, name={options.name!r}) keeps its results, and needs a durable store and the journal: "
-            "ActorSystem(store='sqlite:///shop.db'), without journal=False; on an operating system without record locks, such as "
-            "Windows, only PostgreSQL has a journal"
-        )
-    return NamedMap(maps, runs_of(system), runner, options, parked_in(system))
+    runs = runs_of(system)
+    maps = runs.journaling.maps_for(f"map(…, name={options.name!r})")
+    return NamedMap(maps, runs, runner, options, parked_in(system))
 
 
 Prepare: TypeAlias = Callable[[RunManager, Runner[object], str | Sequence[Part], RunOptions], RunRecord]

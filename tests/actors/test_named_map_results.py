@@ -156,7 +156,7 @@ def test_a_name_needs_a_durable_store_and_the_journal(desk: Desk, store: str, is
 
     with pytest.raises(ValueError, match="needs a durable store and the journal"):
         desk.agent.map(["a"], name=NAME, system=made)
-    with pytest.raises(ValueError, match="needs a durable store"):
+    with pytest.raises(ValueError, match="forget_map needs a durable store and the journal"):
         made.forget_map(NAME)
 
 

@@ -223,14 +223,3 @@ def _tell_left(left: StoredRun, why: str, error: BaseException | None = None) ->
     values = {"run_id": left.run_id, "agent": left.runner_id}
     text = "run %s is left as it is: %s"
     emit(ERROR, "run_not_recovered", values, text, left.run_id, why, exc_info=None if expected else error)
-
-
-def checked_journals(runs: RunManager) -> RunJournals:
-    """Return the journals of a system that goes on with runs that were left. Raises `ValueError` if it has none."""
-    journals = runs.journaling.journals
-    if journals is None:
-        raise ValueError(
-            "recover needs a durable store and the journal: ActorSystem(store='sqlite:///shop.db'), without journal=False; on "
-            "an operating system without record locks, such as Windows, only PostgreSQL has a journal"
-        )
-    return journals
