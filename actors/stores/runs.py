@@ -41,10 +41,7 @@ RUNS = Part(
             )""",
             "CREATE UNIQUE INDEX understudy_run_rows_name ON understudy_run_rows (run, path, kind, name)",
         ),
-        (
-            "ALTER TABLE understudy_runs ADD COLUMN cancel_requested {real}",
-            "CREATE INDEX understudy_runs_cancel ON understudy_runs (owner) WHERE cancel_requested IS NOT NULL",
-        ),
+        ("ALTER TABLE understudy_runs ADD COLUMN cancel_requested {real}",),
     ],
 )
 """A run's `state` is going, parked or over. The outermost run has the path ''."""
