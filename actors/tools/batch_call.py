@@ -189,6 +189,8 @@ class Call:
         """Wait for the call no longer, if it is not done."""
         order = self.order
         if not order.give_up_effect():  # its result is in the store, and comes in a moment
+            if order.overdue:  # nothing is due any more: the driver would look again and again
+                order.gives_up_at = inf
             return
         if not self.reply.fail(why):
             return
