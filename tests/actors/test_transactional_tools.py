@@ -316,22 +316,34 @@ def test_a_call_that_times_out_in_its_block_changes_nothing_and_holds_nobody_up(
     assert shelf.units == 4
 
 
-def test_a_run_that_is_cancelled_undoes_the_transaction(shelf: Shelf) -> None:
-    is_in, goes_on = threading.Event(), threading.Event()
+class Stays:
+    """The body of a tool that takes a bell, and stays in its block until it is let go.
 
-    def act(ctx: us.ToolContext) -> str:
+    Attributes:
+        is_in: set when it has taken the bell.
+        goes_on: lets it go.
+    """
+
+    def __init__(self) -> None:
+        self.is_in, self.goes_on = threading.Event(), threading.Event()
+
+    def __call__(self, ctx: us.ToolContext) -> str:
         with ctx.transaction() as sql:
             take(sql)
-            is_in.set()
-            goes_on.wait(WAIT)
+            self.is_in.set()
+            self.goes_on.wait(WAIT)
+        ctx.session["app:booked"] = True
         return "booked"
 
+
+def test_a_run_that_is_cancelled_undoes_the_transaction(shelf: Shelf) -> None:
+    act = Stays()
     with shelf.system() as system:
         handle = caller(tool(act, transaction_timeout=4)).submit("go", system=system)
-        assert is_in.wait(WAIT)
+        assert act.is_in.wait(WAIT)
         handle.cancel()
         shelf.ask("UPDATE shelf SET units = units - 3")
-        goes_on.set()
+        act.goes_on.set()
         with pytest.raises(us.RunCancelled):
             handle.result(timeout=WAIT)
 
@@ -339,23 +351,13 @@ def test_a_run_that_is_cancelled_undoes_the_transaction(shelf: Shelf) -> None:
 
 
 def test_a_system_that_stops_undoes_the_transaction(shelf: Shelf) -> None:
-    is_in, goes_on = threading.Event(), threading.Event()
-
-    def act(ctx: us.ToolContext) -> str:
-        with ctx.transaction() as sql:
-            take(sql)
-            is_in.set()
-            goes_on.wait(WAIT)
-        return "booked"
-
-    agent = caller(tool(act, transaction_timeout=4))
-    system = shelf.system()
-    agent.submit("go", system=system)
-    assert is_in.wait(WAIT)
+    act, system = Stays(), shelf.system()
+    caller(tool(act, transaction_timeout=4)).submit("go", system=system)
+    assert act.is_in.wait(WAIT)
 
     system.stop(timeout=0.1)
     shelf.ask("UPDATE shelf SET units = units + 3")
-    goes_on.set()
+    act.goes_on.set()
 
     assert shelf.units == 10
 
@@ -530,27 +532,19 @@ def test_calls_of_one_turn_take_turns(shelf: Shelf) -> None:
 
 
 def test_results_of_other_calls_and_of_other_runs_are_written_behind_a_transaction(shelf: Shelf) -> None:
-    is_in, goes_on = threading.Event(), threading.Event()
-
-    def act(ctx: us.ToolContext) -> str:
-        with ctx.transaction() as sql:
-            take(sql)
-            is_in.set()
-            goes_on.wait(WAIT)
-        ctx.session["app:booked"] = True
-        return "booked"
+    act = Stays()
 
     @us.tool
     def look(ctx: us.ToolContext) -> str:
         """Look."""
-        assert is_in.wait(WAIT)
+        assert act.is_in.wait(WAIT)
         ctx.session["app:looked"] = True
-        threading.Timer(0.1, goes_on.set).start()
+        threading.Timer(0.1, act.goes_on.set).start()
         return "looked"
 
     with shelf.system() as system:
         handle = caller(tool(act, transaction_timeout=4), look).submit("go", system=system)
-        assert is_in.wait(WAIT)
+        assert act.is_in.wait(WAIT)
         other = us.Agent("other", model=us.ScriptedModel([says("hello")])).submit("go", system=system)
         outcome = finished(handle.result(timeout=WAIT))
         assert finished(other.result(timeout=WAIT)).text == "hello"
