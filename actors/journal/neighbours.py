@@ -1,4 +1,4 @@
-"""The other processes that drive runs of a system, as it sees them: those that are gone, and what each has left."""
+"""The other processes that drive runs of a system: which of them are gone, and which runs each has left."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Neighbour(NamedTuple):
 
 
 class Neighbours:
-    """Looks at the processes that have runs of one app in a store. For one thread.
+    """The processes that have runs of one app in a store. For one thread.
 
     Args:
         table: where the runs are.
@@ -63,10 +63,9 @@ class Neighbours:
         self._watch.begin_anew()
 
     def gone(self) -> list[Neighbour]:
-        """Return the processes that are gone, by one look: one statement, if nothing is to be done.
+        """Look once, and return the processes that are gone. It is one statement if nothing is to be done.
 
-        This process is one of them if it has left runs which nobody here drives any more, and the pause of one is over.
-        Raises `StoreError`.
+        This process is among them if it has left a run, and the pause of that run is over. Raises `StoreError`.
         """
         left = self._driven.left()
         found = self._owners.going(self._app)
@@ -82,7 +81,7 @@ class Neighbours:
         return self._locks.lives(owner.owner) if owner.is_held is None else owner.is_held
 
     def _silent(self, others: Sequence[RunOwner], dead: Sequence[RunOwner]) -> list[Neighbour]:
-        """Return those whose leases are over; before that, make sure that this process could have written a beat."""
+        """Return the owners whose leases are over. Near the end of a lease, this process proves that it can write a beat."""
         seen = [
             Beating(each.owner, each.beats, self._lease if each.lease is None else each.lease)
             for each in others

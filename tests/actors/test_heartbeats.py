@@ -391,6 +391,24 @@ def test_the_rows_of_owners_that_are_gone_go_with_the_first_beat_of_another(tmp_
     eventually(lambda: len(beats_in(database)) == 1, "the row of the killed one is gone")
 
 
+def test_a_process_beats_on_if_it_cannot_remove_the_rows_of_owners_that_are_gone(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(owners: RunOwners) -> None:
+        raise RuntimeError("no locks")
+
+    monkeypatch.setattr(RunOwners, "all", fails)
+    monkeypatch.setattr(heartbeat, "BEATS", 500)
+    run = object()
+
+    stage.beating.drive(run)
+
+    eventually(lambda: sum(beats_in(stage.database)) >= 2, "it beats")
+    stage.beating.leave(run)
+    stage.beating.rest()
+    eventually(lambda: not beating_threads(), "its thread has ended")
+
+
 def test_without_a_thread_for_the_beats_no_run_is_accepted(tmp_path: Path) -> None:
     agent = us.Agent("clerk", model=us.FunctionModel(lambda _: says("done")))
     system = us.ActorSystem("shop", store=f"sqlite:///{tmp_path}/runs.db")

@@ -249,7 +249,7 @@ def test_recover_by_hand_uses_what_the_constructor_was_given(store: str, effects
         eventually(lambda: not system.health().parked, "nothing is parked")
 
 
-def test_who_does_not_know_an_agent_overwrites_no_reason_of_those_who_do(store: str, effects: Effects) -> None:
+def test_a_system_without_the_agent_keeps_the_reason_that_one_with_the_agent_gave(store: str, effects: Effects) -> None:
     agent = worker("clerk", effects.tool(idempotent=True), ["a", "b"])
     leave_run(agent, store, effects)
     with us.ActorSystem("shop", store=store) as system:

@@ -18,7 +18,7 @@ LONGEST_PAUSE = 60.0
 class _Entry:
     told: ParkedRun
     is_known: bool
-    """Whether the reason was given by somebody who knows the agent of the run."""
+    """Whether the agent of the run was known where the reason comes from."""
     cause: object
     """Of the last attempt."""
     pause: float
@@ -45,7 +45,7 @@ class ParkedRuns:
             left: the run.
             why: the reason.
             cause: names the reason in short.
-            is_known: whether its agent is known here. If not, an earlier reason of somebody who knows it stays.
+            is_known: whether its agent is known here. If not, a reason from a place where it is known stays.
 
         Returns:
             False if it was noted before with that cause.
@@ -70,7 +70,7 @@ class ParkedRuns:
             self._entries = {run_id: entry for run_id, entry in self._entries.items() if run_id in run_ids}
 
     def begin_anew(self) -> None:
-        """Take the next attempt of each run for its first: it is logged, and a short pause follows."""
+        """Treat the next attempt of each run as its first: it is logged, and a short pause follows."""
         with self._lock:
             for entry in self._entries.values():
                 entry.cause, entry.pause = None, FIRST_PAUSE / 2

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 LOOK = 0.25  # Seconds between two looks.
 LONGEST_PAUSE = 5.0  # Seconds between two looks while the store fails.
 LATER = ("understudy.orchestration.journal.accepted_run", "understudy.orchestration.journal.put_together")
-"""What the first run that is taken over loads, with pydantic, which takes some tenths of a second."""
+"""Modules that a run needs when it is taken over. They load pydantic, which takes some tenths of a second."""
 
 
 class Takeovers:
@@ -33,7 +33,7 @@ class Takeovers:
     Args:
         neighbours: those of the system.
         parked: notes the runs that cannot go on.
-        runners: returns the agents, groups and workflows that are known now, by id; nothing is looked for without any.
+        runners: returns the agents, groups and workflows that are known now, by id; without one, nothing is looked for.
         recovery: takes up runs with given runners.
         inside: lets code run inside of the system.
     """
@@ -55,17 +55,15 @@ class Takeovers:
         self._ended = threading.Event()
         self._known: Mapping[str, Runner[object]] = {}
         """The runners at the last look."""
-        self._left: dict[str, tuple[int, frozenset[str]]] = {}
-        """Name of each process that is gone -> how many runs it had at the last look at them, and which of them are parked."""
+        self._parked_of: dict[str, frozenset[str]] = {}
+        """Name of each process that is gone -> the runs of it that were parked at the last look."""
         self._is_failing = False
 
     # --- the thread
 
     def begin(self) -> None:
         """Look from now on. Raises `AgentDown` when no thread can be started."""
-        for (
-            name
-        ) in LATER:  # here, and not on the thread: a fork in the midst of an import leaves a child that hangs in it
+        for name in LATER:  # not on the thread: a child that is forked during an import hangs in it
             import_module(name)
         self._thread = threading.Thread(target=self._tick, name="understudy-takeovers", daemon=True)
         try:
@@ -113,10 +111,10 @@ class Takeovers:
     # --- one look
 
     def look(self) -> None:
-        """Look once at all neighbours, and go on with the runs of those that are gone.
+        """Look at all neighbours once. If one is gone, its runs go on here.
 
         Raises:
-            StoreError: the store failed; the runs that are left are found by the next look.
+            StoreError: the store failed; the next look finds the runs that are left.
         """
         known = dict(self._runners())
         if not known:  # the system is being set up
@@ -125,16 +123,16 @@ class Takeovers:
             self._parked.try_all()
         self._known = known
         gone = self._neighbours.gone()
-        self._left = {each.owner: found for each in gone if (found := self._left.get(each.owner)) is not None}
+        self._parked_of = {each.owner: self._parked_of.get(each.owner, frozenset()) for each in gone}
         for each in gone:
             if not self._is_settled(each):
                 self._take_over(each, known)
-        self._parked.keep({run_id for _, parked in self._left.values() for run_id in parked})
+        self._parked.keep(frozenset().union(*self._parked_of.values()))
 
     def _is_settled(self, gone: Neighbour) -> bool:
         """Whether all runs of a neighbour are parked, and none is to be tried again now."""
-        count, parked = self._left.get(gone.owner, (0, frozenset[str]()))
-        return count == gone.runs == len(parked) and all(map(self._parked.is_resting, parked))
+        parked = self._parked_of[gone.owner]
+        return gone.runs == len(parked) and all(map(self._parked.is_resting, parked))
 
     def _take_over(self, gone: Neighbour, known: Mapping[str, Runner[object]]) -> None:
         recovery = self._recovery(known)
@@ -144,8 +142,7 @@ class Takeovers:
                 return
             if not self._parked.is_resting(run.run_id):
                 _take(recovery, run, gone.silent_at)
-        parked = frozenset([run.run_id for run in left if run.run_id in self._parked])
-        self._left[gone.owner] = (len(parked), parked)
+        self._parked_of[gone.owner] = frozenset([run.run_id for run in left if run.run_id in self._parked])
 
 
 def _take(recovery: Recovery, run: StoredRun, silent_at: int | None) -> None:
