@@ -122,7 +122,7 @@ class StoredRun(NamedTuple):
     run: int
     run_id: str
     runner_id: str
-    user_id: str
+    user_id: str | None
     conversation_id: str | None
     owner: str
     epoch: int
@@ -335,7 +335,7 @@ def put_rows(count: int) -> str:
 
 def _stored(row: Row) -> StoredRun:
     run = StoredRun(*row)
-    return run._replace(user_id=id_of(run.user_id), conversation_id=id_of(run.conversation_id))
+    return run._replace(user_id=user_of(id_of(run.user_id)), conversation_id=id_of(run.conversation_id))
 
 
 def id_text(given: str) -> str:

@@ -326,7 +326,8 @@ def test_session_values_that_were_stored_are_not_stored_again_over_those_of_a_la
     assert finished(later.run("go", system=us.ActorSystem("shop", store=store))).session == {"app:word": "second"}
 
 
-def test_deps_are_given_anew_for_each_run(store: str, effects: Effects) -> None:
+@pytest.mark.parametrize("user", ["ada", None])
+def test_deps_are_given_anew_for_each_run(user: str | None, store: str, effects: Effects) -> None:
     @us.tool(idempotent=True)
     def act(ctx: us.ToolContext[str]) -> str:
         """Act."""
@@ -339,7 +340,7 @@ def test_deps_are_given_anew_for_each_run(store: str, effects: Effects) -> None:
 
     agent = us.Agent("clerk", model=us.FunctionModel(next_turn), tools=[act])
     effects.deadly = 1
-    assert killed(lambda: agent.run("go", user_id="ada", deps="old", system=us.ActorSystem("shop", store=store)))
+    assert killed(lambda: agent.run("go", user_id=user, deps="old", system=us.ActorSystem("shop", store=store)))
     effects.deadly = 0
     told: list[us.LeftRun] = []
 
@@ -350,7 +351,7 @@ def test_deps_are_given_anew_for_each_run(store: str, effects: Effects) -> None:
     (handle,) = us.ActorSystem("shop", store=store).recover(runners=[agent], deps=deps)
 
     assert finished(handle.result(timeout=WAIT)).text == "new"
-    assert [(run.runner_id, run.user_id, run.takeovers) for run in told] == [("clerk", "ada", 0)]
+    assert [(run.runner_id, run.user_id, run.takeovers) for run in told] == [("clerk", user, 0)]
 
 
 def test_a_run_that_lives_is_taken_by_nobody(store: str) -> None:

@@ -183,8 +183,7 @@ class RunList:
 
 def _head(row: Row) -> RunHead:
     head = RunHead(*row)
-    user = user_of(cast(str, id_of(head.user_id)))
-    return head._replace(user_id=user, conversation_id=id_of(head.conversation_id))
+    return head._replace(user_id=user_of(id_of(head.user_id)), conversation_id=id_of(head.conversation_id))
 
 
 SHORT = ("runner_id", "user_id", "conversation_id", "by_error")

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from understudy.actors.stores.runs import StoredRun, user_of
+from understudy.actors.stores.runs import StoredRun
 from understudy.vocabulary.runs.left_runs import ParkedRun
 
 FIRST_PAUSE = 1.0  # Seconds before the second attempt; each further pause is twice as long.
@@ -50,7 +50,7 @@ class ParkedRuns:
         Returns:
             False if it was noted before with that cause.
         """
-        told = ParkedRun(left.run_id, left.runner_id, user_of(left.user_id), left.conversation_id, left.takeovers, why)
+        told = ParkedRun(left.run_id, left.runner_id, left.user_id, left.conversation_id, left.takeovers, why)
         with self._lock:
             before = self._entries.get(left.run_id)
             pause = FIRST_PAUSE if before is None else min(2 * before.pause, LONGEST_PAUSE)

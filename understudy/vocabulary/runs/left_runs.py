@@ -12,8 +12,8 @@ class LeftRun:
     run_id: str
     runner_id: str
     """The id of the agent, group or workflow."""
-    user_id: str
-    """`default` for a run without one."""
+    user_id: str | None
+    """None for a run without one."""
     conversation_id: str | None
     takeovers: int
     """How often a process has taken it over from another one."""
@@ -57,6 +57,7 @@ class WaitingRun:
     runner_id: str
     """The id of the agent, group or workflow."""
     user_id: str | None
+    """None for a run without one."""
     conversation_id: str | None
     by_error: bool
     """Whether an error ended it, so that it waits for no person: `resume(token)` goes on."""
