@@ -20,6 +20,7 @@ from understudy.orchestration.agent.outcome import messages_so_far
 from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.definitions.accounts import account_of
 from understudy.orchestration.journal.places import place_of_call
+from understudy.orchestration.saving.raised_limits import needs_higher_limit
 from understudy.vocabulary.checks import WrongReturn, found_instead
 from understudy.vocabulary.context.artifacts import Artifacts
 from understudy.vocabulary.context.overlays import CallSession, SessionOverlay, lasting
@@ -191,6 +192,9 @@ class AgentRunRecord(RunRecord):
         if self.machine is None:
             return False
         return self.delegated.has_stopped() or self.machine.has_stopped or self.machine.at_limit()
+
+    def needs_higher_limit(self) -> bool:
+        return self.machine is not None and needs_higher_limit(self.agent, self.machine)
 
     @property
     def needs_answer(self) -> bool:

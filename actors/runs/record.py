@@ -212,6 +212,10 @@ class RunRecord(Ownership, ABC):
     def is_at_limit(self) -> bool:
         """Whether the run stopped where it may go on once a limit is raised."""
 
+    def needs_higher_limit(self) -> bool:
+        """Whether the run goes on only with a higher limit, its own or one inside of it; with none raised, it would stop again."""
+        return self.is_at_limit()
+
     @property
     @abstractmethod
     def needs_answer(self) -> bool:

@@ -104,13 +104,17 @@ def _limited_below(agent: Agent[object], run: AgentRun) -> list[tuple[str, Runne
     return limited
 
 
+def needs_higher_limit(agent: Agent[object], run: AgentRun) -> bool:
+    """Whether an agent's run, or that of a sub-agent inside of it, goes on only with a higher limit."""
+    return run.at_limit() or bool(_limited_below(agent, run))
+
+
 def _stands_at_limit(runner: Runner[object], text: str) -> bool:
     from .saved_run import SavedRun
 
     machine = SavedRun.from_json(text).machine
     if isinstance(runner, Agent):
-        run = AgentRun.from_json(machine, runner.run_spec, adopt=True)
-        return run.at_limit() or bool(_limited_below(runner, run))
+        return needs_higher_limit(runner, AgentRun.from_json(machine, runner.run_spec, adopt=True))
     assert isinstance(runner, (Group, Workflow))
     return loaded(runner, machine, adopt=True).at_limit()
 

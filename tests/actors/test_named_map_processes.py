@@ -149,26 +149,31 @@ def test_a_run_that_was_left_by_another_definition_is_no_new_run(store: str, eff
 # --- leaving early
 
 
-def test_runs_of_a_loop_that_was_left_go_on_in_the_next_one(system: us.ActorSystem, effects: Effects) -> None:
-    gate, began = threading.Event(), threading.Event()
-    agent = worker("clerk", effects.tool(), ["x", "y"])
-    assert isinstance(agent.model, us.FunctionModel)
-    complete = agent.model.complete
+@pytest.mark.parametrize(("kind", "calls"), [("agent", 2), ("sub-agent", 4), ("sequence", 4)])
+def test_runs_of_a_loop_that_was_left_go_on_in_the_next_one(
+    kind: str, calls: int, system: us.ActorSystem, effects: Effects
+) -> None:
+    gate, began, is_first = threading.Event(), threading.Event(), threading.Lock()
+    one = worker("one", effects.tool(), ["a", "b"])
+    assert isinstance(one.model, us.FunctionModel)
+    complete = one.model.complete
 
     def next_turn(request: us.ModelRequest) -> us.ModelTurn:
-        if request.turn == 2 and request.messages[0].text == "b" and not gate.is_set():
+        if request.turn == 2 and is_first.acquire(blocking=False):
             began.set()
             gate.wait(3 * WAIT)
         return complete(request)
 
-    agent = agent.replace(model=us.FunctionModel(next_turn))
-    with closing(agent.map(["a", "b"], name=NAME, system=system)) as answers:
-        assert next(answers).index == 0
+    one = one.replace(model=us.FunctionModel(next_turn))
+    lead = worker("lead", effects.tool(), ["x", "one", "y"], [one])
+    runner = {"agent": one, "sub-agent": lead, "sequence": us.SequentialAgent("line", [lead])}[kind]
+    with closing(runner.map(["a", "b"], name=NAME, system=system)) as answers:
+        next(answers)
         assert began.wait(WAIT)
     gate.set()
 
-    assert texts(mapped(agent, ["a", "b"], system)) == ["did x; did y"] * 2
-    assert len(effects.noted) == 4
+    assert len(texts(mapped(runner, ["a", "b"], system))) == 2
+    assert len(effects.noted) == 2 * calls
     assert effects.repeated == []
 
 

@@ -168,7 +168,7 @@ class NamedMap:
         if not saved.by_error or record.needs_answer:
             found = outcome_of(record)
             return found if isinstance(found, Complete) else replace(found, token=pause.token)
-        if not record.is_at_limit():
+        if not record.needs_higher_limit():
             try:
                 return self._again(pause.token)
             except (TokenUsed, TokenLeased, UnknownToken):
@@ -176,7 +176,7 @@ class NamedMap:
             except SpecChanged:
                 raise
             except ValueError:
-                pass  # it would stop where it stands
+                pass  # a run inside of it is incomplete and would stay so: it has read well, and no limit is raised
         self._runs.paused.withdraw(pause.token)
         return _BeginAnew()
 
