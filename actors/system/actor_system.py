@@ -234,7 +234,8 @@ class ActorSystem:
         """Return the runs of this system's name that wait for somebody: for a person, or for `resume` after an error.
 
         With a durable store these are the runs of all its processes, in the order of their ids. Blocks for the store. A store of a
-        user's own cannot be listed; then the list is empty.
+        user's own cannot be listed; then the list is empty. The list has no questions and calls: `handle(run_id).pauses()`
+        has those of one run.
 
         Raises:
             StoreError: the store failed.

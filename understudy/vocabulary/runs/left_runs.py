@@ -50,7 +50,10 @@ class ParkedRun:
 
 @dataclass(frozen=True, slots=True)
 class WaitingRun:
-    """A run that goes on when somebody resumes it with its token."""
+    """A run that goes on when somebody resumes it with its token.
+
+    It does not say what the run waits for: `system.handle(run_id).pauses()` has the questions and the calls.
+    """
 
     token: str
     run_id: str
