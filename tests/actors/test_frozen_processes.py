@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
-from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
 
 import understudy as us
 from tests.support import postgres
+from tests.support.freezing import LEASE, forked, is_all_over, outcome_of, stop, watching
 from tests.support.killing import Effects, worker
 from tests.support.scripts import eventually
 from understudy.actors.journal.run_owners import RunOwner, RunOwners
-from understudy.actors.stores.open_store import open_store
 from understudy.actors.stores.sqlite_writers import writer_of
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is stopped after a fork")
-LEASE = 1.0
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -37,48 +34,10 @@ def told(tmp_path: Path) -> Path:
     return tmp_path / "told"
 
 
-@contextmanager
-def watching(store: str, agent: us.Agent) -> Generator[us.ActorSystem]:
-    system = us.ActorSystem("shop", store=store, recover="always", runners=[agent], lease=LEASE)
-    try:
-        yield system
-    finally:
-        system.stop()
-
-
-def forked(do: Callable[[], object]) -> int:
-    """Do something in a forked child; returns its number."""
-    child = os.fork()
-    if child == 0:
-        try:
-            do()
-        finally:
-            os._exit(0)
-    return child
-
-
-def stop() -> None:
-    """Stop this process. The signal is for this thread, which cannot go on a little while another one takes the signal."""
-    signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
-
-
-def is_all_over(store: str) -> bool:
-    runs = open_store(store).runs
-    assert runs is not None
-    return not runs.left("shop")
-
-
 def between_transactions(store: str) -> AbstractContextManager[object]:
     """Keep all threads out of an SQLite file: a process that is stopped in a transaction keeps others from writing."""
     path = store.removeprefix("sqlite:///")
     return writer_of(path).file.lent() if path != store else nullcontext()
-
-
-def outcome_of(agent: us.Agent, system: us.ActorSystem) -> str:
-    try:
-        return agent.run("go", system=system).text
-    except us.UnderstudyError as error:
-        return type(error).__name__
 
 
 def test_a_run_of_a_stopped_process_goes_on_elsewhere_and_its_own_commit_is_refused(
