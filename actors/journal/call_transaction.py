@@ -7,53 +7,20 @@ over. One lock decides which of them is first. If the commit is, the other side 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from functools import partial
-from math import inf
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING
 
-from understudy.actors.stores.transactions.given_statements import check_parameters, check_statement
 from understudy.actors.stores.transactions.served_transaction import ServedTransaction, Undone
 from understudy.actors.threads.forked import Stage, at_fork
 from understudy.errors import RunCancelled, StoreError
 from understudy.vocabulary.context.scope import Scope, current_scope
-from understudy.vocabulary.context.transactions import SqlParameters, SqlRows
-from understudy.vocabulary.messages import ToolResult
 
-from .run_rows import JournaledRun, artifact_rows, change_of
+from .transaction_block import TransactionBlock
+from .transactional_run import GIVEN_UP, RowsOfResult, TransactionalRun, why_no_journal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import TracebackType
-
-    from understudy.actors.stores.database import OpenSql
-    from understudy.actors.stores.turn_hold import TurnHold
     from understudy.actors.tools.tool_call import Executed, ToolCallTask
-    from understudy.orchestration.agent.run import AgentRun
-    from understudy.orchestration.journal.rows import Written
-    from understudy.vocabulary.context.ancestry import Link
-    from understudy.vocabulary.runs.handles import RunPhase
 
     from .run_journal import JournalPart
-
-T = TypeVar("T")
-
-
-class TransactionalRun(JournaledRun, Protocol):
-    """An agent's run, as far as the transactions of its calls need it."""
-
-    lock: threading.Lock
-    phase: RunPhase
-    machine: AgentRun | None
-    journal: JournalPart | None
-    last_turn: float
-    turn_hold: TurnHold | None
-
-    @property
-    def link(self) -> Link: ...
-
-
-_GIVEN_UP = "the call was given up"
 
 
 class StoredCallTransaction:
@@ -123,7 +90,6 @@ class StoredCallTransaction:
             block, served = self._block, self._served
             if block is None or block.is_undone or part is None:
                 return
-            block.check()
             self._check_kept()
             if served is None:
                 return
@@ -139,7 +105,7 @@ class StoredCallTransaction:
             over.set()
 
     def _commit_rows(self, served: ServedTransaction, part: JournalPart, executed: Executed) -> None:
-        rows = _RowsOfResult(self._record, part, executed, change_of(self._record, executed[1]))
+        rows = RowsOfResult(self._record, part, executed)
         try:
             served.commit(rows.write, rows.note_written)
         except Undone as undone:
@@ -222,7 +188,7 @@ class StoredCallTransaction:
 
     def _check_kept(self) -> None:
         if self._is_given_up:
-            raise RunCancelled(_GIVEN_UP)
+            raise RunCancelled(GIVEN_UP)
 
     # --- for anyone
 
@@ -238,7 +204,7 @@ class StoredCallTransaction:
             self._is_given_up = True
             served = self._served
         if served is not None:
-            served.undo(_GIVEN_UP)
+            served.undo(GIVEN_UP)
         return True
 
     def settled(self) -> Executed | None:
@@ -265,140 +231,25 @@ class StoredCallTransaction:
         )
 
 
-class TransactionBlock:
-    """What `with ctx.transaction() as sql` gives: statements inside of the transaction of the call."""
-
-    def __init__(self, owner: StoredCallTransaction) -> None:
-        self._owner = owner
-        self._state = "new"
-        self._why = ""
-        self.is_undone = False
-        """Whether an exception left the block: the tool knows that nothing is kept."""
-
-    def __enter__(self) -> Self:
-        if self._state != "new":
-            raise RuntimeError("a call has one transaction, and this block was entered before")
-        self._owner.enter(self)
-        self._state = "open"
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._state = "over"
-        if error is None:
-            self.check()
-        else:
-            self.is_undone = True
-            self._owner.undo("an exception left its block")
-            self._owner.leave()
-
-    def execute(self, statement: str, parameters: SqlParameters = (), /) -> SqlRows:
-        """Run one statement; see `SqlTransaction`."""
-        given, values = check_statement(statement), check_parameters(parameters)
-        return self._do(lambda sql, left: sql.execute_given(given, values, left))
-
-    def executemany(self, statement: str, many: Sequence[SqlParameters], /) -> int:
-        """Run one statement with each of several parameters; see `SqlTransaction`."""
-        given, each = check_statement(statement), [check_parameters(one) for one in many]
-        return self._do(
-            lambda sql, left: sum([max(0, sql.execute_given(given, values, left).rowcount) for values in each])
-        )
-
-    def _do(self, work: Callable[[OpenSql, Callable[[], float]], T]) -> T:
-        if self._state != "open":
-            raise RuntimeError("a statement stands outside of the block of ctx.transaction(); expected it inside")
-        self.check()
-        served = self._owner.begun(self)
-        try:
-            return served.do(work)
-        except Undone as undone:
-            raise self._owner.error(str(undone)) from None
-
-    def spoil(self, why: str) -> None:
-        """Undo the transaction, and let nothing be done in it any more."""
-        self._why = self._why or why
-        self._owner.undo(why)
-
-    def check(self) -> None:
-        """Raise `StoreError` if the transaction is undone."""
-        why = self._why or self._owner.why_undone()
-        if why:
-            raise self._owner.error(why)
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("commit", "rollback", "close", "cursor", "begin"):
-            raise AttributeError(
-                f"the transaction of a tool has no {name}(): the runtime commits it when the tool has returned, and undoes it if an "
-                "exception leaves the block; statements go by execute and executemany"
-            )
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-
-class _RowsOfResult:
-    """The rows of a call that is done, written in the transaction of the call; nothing else of its run is written meanwhile."""
-
-    def __init__(self, record: TransactionalRun, part: JournalPart, executed: Executed, change: str) -> None:
-        self._record = record
-        self._part = part
-        self._result = executed[0]
-        self._change = change
-        self._note: Callable[[], object] | None = None
-
-    def write(self, sql: OpenSql) -> None:
-        """Write them, unless the run is over or the call has another result already."""
-        from understudy.orchestration.journal.agent_rows import rows_of_result  # loads pydantic
-
-        record, part, result = self._record, self._part, self._result
-        assert isinstance(result, ToolResult), "only calls of sub-agents pause"
-        with record.lock:
-            machine, texts = record.machine, part.texts
-            round_ = None if machine is None else machine.state.round
-            is_pending = round_ is not None and any(call.id == result.call_id for call in round_.pending())
-            if machine is None or record.phase != "running" or not is_pending:
-                raise Undone(_GIVEN_UP)
-            rows, written = rows_of_result(machine.state, part.written, result, self._change)
-            rows += artifact_rows(record, part)
-            texts, part.texts = part.texts, texts
-        self._note = partial(self._take, written, texts)
-        part.commit_result_in(sql, rows)
-
-    def _take(self, written: Written, texts: dict[str, str]) -> None:
-        self._part.written, self._part.texts = written, texts
-
-    def note_written(self) -> None:
-        """Note that they are committed."""
-        assert self._note is not None, "they were written before"
-        self._note()
-
-
-def why_no_journal(record: TransactionalRun) -> str:
-    """Say why a run has none, and what to do."""
-    if record.link.begun_in:
-        return "this run was begun by code of another one: make its runner a sub-agent"
-    if record.turn_hold is not None or record.last_turn != inf:
-        return "this one goes turn by turn: use run or submit"
-    return (
-        "this one has none: give the system a durable store, as in us.ActorSystem('shop', store='sqlite:///shop.db'), without "
-        "journal=False, and use run or submit; in a test, a file in a temporary folder will do"
-    )
-
-
 _open: dict[Scope, StoredCallTransaction] = {}
 """Scope of a call -> its transaction, from the beginning of the block until the call is over."""
 
 
 def refuse_runs() -> None:
     """Raise `RuntimeError` if the present code stands inside of the transaction of a tool."""
-    scope = current_scope() if _open else None
-    found = None if scope is None else _open.get(scope)
+    found = _around()
     if found is not None:
         found.refuse_run()
 
 
-def _before_fork() -> None:
+def _around() -> StoredCallTransaction | None:
+    """Return the transaction inside of which the present code stands."""
     scope = current_scope() if _open else None
-    found = None if scope is None else _open.get(scope)
+    return None if scope is None else _open.get(scope)
+
+
+def _before_fork() -> None:
+    found = _around()
     if found is not None:
         found.forked()
 

@@ -6,7 +6,7 @@ import gc
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from math import inf
 from pathlib import Path
@@ -18,7 +18,8 @@ import understudy as us
 from tests.support.scripts import WAIT, contents_of, eventually, finished, results_of
 from tests.support.shelf import REFUSED, Shelf, caller, take
 from understudy.actors.journal.call_transaction import StoredCallTransaction
-from understudy.actors.stores.runs import RunTable
+from understudy.actors.stores.database import Sql
+from understudy.actors.stores.runs import Claim, RunRow, RunTable
 from understudy.actors.tools.batch_call import Call
 from understudy.testing import calls, says
 
@@ -585,6 +586,25 @@ def test_what_a_tool_changes_in_the_session_is_committed_with_it(shelf: Shelf) -
 
     with shelf.system() as system:
         assert finished(caller(tool(act)).run("go", system=system)).session == {"app:last": "bell"}
+
+
+def test_all_that_a_call_leaves_is_committed_with_it(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds, write = list[list[str]](), RunTable.commit_in
+
+    def noted(table: RunTable, sql: Sql, claim: Claim, rows: Sequence[RunRow], *rest: Any, **named: Any) -> bool:
+        if any(row.kind == "result" for row in rows):
+            kinds.append(sorted(row.kind for row in rows))
+        return write(table, sql, claim, rows, *rest, **named)
+
+    def act(ctx: us.ToolContext) -> str:
+        takes_one(ctx)
+        ctx.session["app:last"] = "bell"
+        return "x" * 200
+
+    monkeypatch.setattr(RunTable, "commit_in", noted)
+    told(shelf, act, max_result=100)
+
+    assert kinds == [["artifact", "change", "result"]]
 
 
 def begun_in_a_tool(system: us.ActorSystem) -> str:

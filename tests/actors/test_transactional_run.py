@@ -1,0 +1,80 @@
+"""The rows of a call that is done, when they are written: a result for which the run has no use undoes the transaction."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+import understudy as us
+from understudy.actors.journal.run_journal import JournalPart
+from understudy.actors.journal.transactional_run import RowsOfResult, TransactionalRun
+from understudy.actors.stores.database import OpenSql
+from understudy.actors.stores.transactions.served_transaction import Undone
+from understudy.orchestration.agent.run import AgentRun
+from understudy.orchestration.journal.rows import RESULT, JournalRow, Written
+from understudy.vocabulary.context.artifacts import Artifacts
+from understudy.vocabulary.runs.handles import RunPhase
+
+SQL = cast(OpenSql, None)
+
+
+@us.tool
+def book() -> str:
+    """Book."""
+    return "booked"
+
+
+def under_way() -> AgentRun:
+    """Return a run with a call that is under way."""
+    run = AgentRun(us.Agent("clerk", model=us.ScriptedModel([]), tools=[book]).run_spec, "go")
+    run.next_step()
+    run.model_response(us.ModelTurn((us.ToolCall("c1", "book", {}),)))
+    run.next_step()
+    return run
+
+
+class Part:
+    """A journal that keeps the rows it was given."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+        self.written = Written()
+        self.rows: list[JournalRow] = []
+
+    def commit_result_in(self, sql: OpenSql, rows: list[JournalRow]) -> None:
+        self.rows += rows
+
+
+def rows_of(call_id: str, part: Part, machine: AgentRun | None, phase: RunPhase = "running") -> RowsOfResult:
+    record = SimpleNamespace(lock=threading.Lock(), phase=phase, machine=machine, artifacts=Artifacts(), run_id="r-1")
+    result = us.ToolResult(call_id, "booked", name="book")
+    return RowsOfResult(cast(TransactionalRun, record), cast(JournalPart, part), (result, None))
+
+
+def test_the_result_of_a_call_under_way_is_written_and_noted_after_the_commit() -> None:
+    part = Part()
+    rows = rows_of("c1", part, under_way())
+
+    rows.write(SQL)
+    before = part.written
+    rows.note_written()
+
+    assert [row.kind for row in part.rows] == [RESULT]
+    assert (before, [*part.written.results]) == (Written(), ["c1"])
+
+
+def test_a_result_for_which_the_run_has_no_use_is_refused() -> None:
+    part, answered = Part(), under_way()
+    answered.tool_results([us.ToolResult("c1", "timed out", name="book")])
+    for rows in (
+        rows_of("c1", part, None),
+        rows_of("c1", part, under_way(), "cancelled"),
+        rows_of("c1", part, answered),
+        rows_of("c2", part, under_way()),
+    ):
+        with pytest.raises(Undone, match="the call was given up"):
+            rows.write(SQL)
+    assert part.rows == []
