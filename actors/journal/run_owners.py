@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
-from understudy.actors.stores.database import Database, Part, Sql, SqlValue, prepare
+from understudy.actors.stores.database import Database, Part, Sql, SqlValue, WritesFirst, prepare
 
 AT_ONCE = 256  # Runs that one statement asks for at most.
 
@@ -82,6 +82,7 @@ class RunOwners:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._write_first = database.write_first if isinstance(database, WritesFirst) else database.write
         prepare(database, RUN_OWNERS)
         self._beat, self._going, self._all = (each.format(**database.words) for each in (BEAT, GOING, ALL))
 
@@ -102,7 +103,7 @@ class RunOwners:
             sql.execute(self._beat, values)
             return _standings(sql, runs)
 
-        return self._database.write(work)
+        return self._write_first(work)
 
     def remove(self, owner: str) -> None:
         """Forget an owner that drives no runs, or is gone."""

@@ -7,7 +7,7 @@ statement has the name of a word in braces, which `Part` fills in from `Database
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from understudy.errors import StoreError
 from understudy.vocabulary.context.transactions import SqlParameters, SqlRows
@@ -145,6 +145,15 @@ class Database(Protocol):
         Raises:
             StoreError: others use the database, and something may be left; the rows are deleted.
         """
+        ...
+
+
+@runtime_checkable
+class WritesFirst(Protocol):
+    """A database in which work may go before work of other processes that waits."""
+
+    def write_first(self, work: Callable[[Sql], T]) -> T:
+        """Return what `work` returns, as `Database.write` does."""
         ...
 
 

@@ -76,6 +76,10 @@ class SQLiteDatabase:
         """Return what `work` returns, once that is committed."""
         return cast(T, self._do(self._writer.job(work, writes=True, durable=durable or self._durable)))
 
+    def write_first(self, work: Callable[[Sql], T]) -> T:
+        """Return what `work` returns, once that is committed; it tries for the file more often than others."""
+        return cast(T, self._do(self._writer.job(work, writes=True, durable=self._durable, urgent=True)))
+
     def write_alone(self, work: Callable[[OpenSql], T]) -> T:
         """Return what `work` returns, once that is committed, in a transaction that is shared with no other work."""
         return cast(T, self._do(self._writer.job(work, writes=True, durable=self._durable, alone=True)))

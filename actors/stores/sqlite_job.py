@@ -35,6 +35,7 @@ class Job:
         durable: whether the transaction is to be on the disk when it is done.
         makes: whether the file may be new.
         alone: whether it shares its transaction with no other job.
+        urgent: whether it is to have the file before the jobs of other processes.
         patience: seconds for which it waits for a file that others have locked.
 
     Attributes:
@@ -56,6 +57,7 @@ class Job:
         "raised",
         "turn",
         "until",
+        "urgent",
         "value",
         "work",
         "writes",
@@ -70,12 +72,14 @@ class Job:
         durable: bool = False,
         makes: bool = False,
         alone: bool = False,
+        urgent: bool = False,
     ) -> None:
         self.work = work
         self.writes = writes
         self.durable = durable
         self.makes = makes
         self.alone = alone
+        self.urgent = urgent
         self.until = time.monotonic() + patience
         self.value: object = None
         self.raised: BaseException | None = None

@@ -24,6 +24,7 @@ from .sqlite_job import FileTurns, Job, Transaction, next_turn
 
 PATIENCE = 5.0  # Seconds for which a file that others have locked is tried again.
 PAUSE = 0.005  # Between two tries.
+URGENT_PAUSE = 0.001  # The same for an urgent job: who tries more often has the file earlier.
 
 
 class SQLiteWriter:
@@ -87,9 +88,10 @@ class SQLiteWriter:
         durable: bool = False,
         makes: bool = False,
         alone: bool = False,
+        urgent: bool = False,
     ) -> Job:
         """Return a job, whose time begins now."""
-        return Job(work, patience=PATIENCE, writes=writes, durable=durable, makes=makes, alone=alone)
+        return Job(work, patience=PATIENCE, writes=writes, durable=durable, makes=makes, alone=alone, urgent=urgent)
 
     def leads(self) -> bool:
         """Whether the calling thread is in a transaction of this file."""
@@ -193,7 +195,7 @@ class SQLiteWriter:
             self._since = time.monotonic()
             jobs[:] = attempt(jobs)
             while not mine.done:
-                time.sleep(PAUSE)
+                time.sleep(URGENT_PAUSE if any(job.urgent for job in (*jobs, *self._queue)) else PAUSE)
                 version = self._watch_others(version)
                 jobs += self._joining(mine)
                 jobs[:] = attempt(jobs)

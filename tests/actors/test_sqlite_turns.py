@@ -12,7 +12,9 @@ import pytest
 
 from tests.hosts.processes import started
 from tests.support.scripts import WAIT
+from understudy.actors.journal.run_owners import RunOwners
 from understudy.actors.stores import sqlite_job, sqlite_writer
+from understudy.actors.stores.runs import RunTable
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
 from understudy.actors.stores.sqlite_job import LONGEST, FileTurns, Job
 
@@ -102,6 +104,23 @@ def test_a_process_whose_tools_always_have_a_transaction_lets_another_process_wr
         assert holder.stdout.readline() == "holds\n"
         for _ in range(6):
             assert database.write(lambda sql: sql.execute("INSERT INTO words VALUES ('mine')").rowcount) == 1
+
+
+def test_a_beat_tries_for_the_file_more_often_than_the_steps_of_other_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_writer, "PAUSE", 3 * WAIT)  # too long for a step
+    path = str(tmp_path / "shop.db")
+    database = SQLiteDatabase(path)
+    RunTable(database)
+    owners = RunOwners(database)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other, ThreadPoolExecutor(1) as pool:
+        other.execute("BEGIN IMMEDIATE")
+        beaten = pool.submit(lambda: owners.beat("7", 15.0, [1]))
+        wait([beaten], timeout=0.05)
+        other.execute("COMMIT")
+
+        assert beaten.result(WAIT) == {}
 
 
 def test_a_step_outlasts_others_that_take_turns_for_longer_than_its_patience(
