@@ -167,7 +167,7 @@ def test_a_name_is_a_text(name: Any, error: type[Exception], desk: Desk, system:
 
 
 def test_a_map_with_a_name_is_not_for_the_code_of_a_run(desk: Desk, system: us.ActorSystem) -> None:
-    answers = desk.agent.map(["a"], name="outer", system=system)
+    answers = desk.agent.map(["a"], name="outer", system=system, keep_errors=True)
     told: list[str] = []
 
     @us.tool

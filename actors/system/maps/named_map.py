@@ -62,7 +62,13 @@ class NamedMap:
         return self._claim is not None
 
     def open(self) -> None:
-        """Take the map, if this call does not have it yet. Blocks for the store; raises as `NamedMaps.claim`."""
+        """Take the map, if this call does not have it yet. Blocks for the store; raises as `NamedMaps.claim`.
+
+        Raises:
+            ValueError: this is inside of a run.
+        """
+        if current_ancestry():
+            raise ValueError(inside_of_run(self._name))
         if self._claim is None:
             self._claim = self._maps.claim(self._name, self._runner.id, self._options.user_id)
 
@@ -120,8 +126,6 @@ class NamedMap:
             is_held = table.is_held(sql, claim)
             return is_held and table.assign(sql, claim, item, record.run_id, before)
 
-        if current_ancestry():
-            raise ValueError(inside_of_run(self._name))
         self._runs.journaling.begin(record, assign)
         if not is_held:
             raise self._maps.lost(self._name)
