@@ -33,12 +33,14 @@ class Journaling:
 
     Args:
         journals: those of the system; None without a durable store.
-        maps: those that keep their results; there are some if there are journals.
+        maps: those with a name; there are some if there are journals.
+        results: where maps keep their results: also those of runs that go on from a token without a journal.
     """
 
-    def __init__(self, journals: RunJournals | None, maps: NamedMaps | None) -> None:
+    def __init__(self, journals: RunJournals | None, maps: NamedMaps | None, results: MapTable | None) -> None:
         self.journals = journals
         self._maps = maps
+        self._results = results
         self.late_ends = LateEnds()
 
     @property
@@ -135,8 +137,8 @@ class Journaling:
             RunError: the answer of a run of a map cannot be written down.
             StoreError: the store cannot keep the answer of a run of a map; the run is left.
         """
-        if record.options.of_map and self._maps is not None:
-            self._keep_result(record, self._maps.table)
+        if record.options.of_map and self._results is not None:
+            self._keep_result(record, self._results)
         else:
             self.end(record, "complete")
         if record.journal is not None and not record.is_inner:

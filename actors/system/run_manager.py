@@ -300,6 +300,6 @@ def _journaling(settings: RunSettings) -> Journaling:
         or store.locks is None
         or store.database is None
     ):
-        return Journaling(None, None)
+        return Journaling(None, None, store.maps)
     journals = RunJournals(store.runs, RunOwners(store.database), store.locks, app, settings.lease)
-    return Journaling(journals, NamedMaps(store.maps, store.locks, app))
+    return Journaling(journals, NamedMaps(store.maps, store.locks, app), store.maps)
