@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
 from importlib import import_module
 from typing import TYPE_CHECKING, TextIO
 
@@ -13,10 +12,9 @@ from understudy.commandline.report import COMPLETE, one_line
 
 from . import options
 from .printing import put, warn
-from .runs_store import in_words, looked_at, moment, time_in_words
+from .runs_store import as_data, in_words, looked_at, time_in_words
 
 if TYPE_CHECKING:
-    from understudy.vocabulary.messages import JsonValue
     from understudy.vocabulary.runs.stored_runs import StoredRunStatus
 
 ABOUT = """\
@@ -72,11 +70,6 @@ def do(arguments: argparse.Namespace, out: TextIO) -> int:
     else:
         warn("no runs")
     return COMPLETE
-
-
-def as_data(status: StoredRunStatus) -> dict[str, JsonValue]:
-    """Return where a run stands, for programs."""
-    return {**asdict(status), "since": moment(status.since) or None}
 
 
 HEADS = ("RUN", "RUNNER", "STATUS", "TIME", "TAKEOVERS", "USER")

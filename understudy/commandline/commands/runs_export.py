@@ -12,7 +12,7 @@ from understudy.providers.tape.redaction import Redactor
 from . import options
 from .printing import put, write
 from .runs_show import told_of
-from .runs_store import found, looked_at
+from .runs_store import as_data, found, looked_at
 
 if TYPE_CHECKING:
     from understudy.actors.stores.inspection.run_list import RunEntry
@@ -53,8 +53,6 @@ def do(arguments: argparse.Namespace, out: TextIO) -> int:
 
 
 def _data(runs: StoredRuns, entry: RunEntry) -> dict[str, object]:
-    from .runs import as_data
-
     status = runs.status(entry)
     data: dict[str, object] = {**as_data(status), "in_doubt": _in_doubt(runs, entry)}
     if entry.head is not None:

@@ -25,7 +25,7 @@ from understudy.vocabulary.messages import ToolCall
 
 from . import options
 from .printing import put
-from .runs_store import found, in_words, looked_at, store_option, time_in_words
+from .runs_store import as_data, found, in_words, looked_at, store_option, time_in_words
 
 if TYPE_CHECKING:
     from understudy.actors.stores.inspection.run_list import RunEntry
@@ -40,8 +40,9 @@ Tell where a run stands, and its tool calls: which are finished, which are in
 doubt, and which wait. A call in doubt was under way when its process died, and
 may have had its effect; one whose tool is idempotent or transactional, or can
 reconcile, needs no person when the run goes on. Its call_key is the one that
-the tool saw as ctx.call_key. What looks like a secret is hidden. If the run waits, its token is printed, with which anybody who has the
-store goes on with it.
+the tool saw as ctx.call_key. What looks like a secret is hidden. If the run
+waits, its token is printed, with which anybody who has the store goes on with
+it.
 
 examples:
   understudy runs show RUN --store sqlite:///shop.db
@@ -105,8 +106,6 @@ def told_of(runs: StoredRuns, entry: RunEntry) -> Told:
 
 
 def _as_data(told: Told) -> dict[str, JsonValue]:
-    from .runs import as_data
-
     hide = Redactor()
     data: dict[str, JsonValue] = {**as_data(told.status)}
     data["runs"] = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from .waiting import refuse_missing_store
 
 if TYPE_CHECKING:
     from understudy.actors.stores.inspection.run_list import RunEntry
+    from understudy.vocabulary.messages import JsonValue
     from understudy.vocabulary.runs.stored_runs import StoredRunStatus
 
 
@@ -61,6 +63,11 @@ def redacted(text: str) -> str:
 def store_option(arguments: argparse.Namespace) -> str:
     """Return the words that name the store in a command to type; empty if the environment names it."""
     return "" if arguments.store == usual_store() else f" --store {redacted(arguments.store)}"
+
+
+def as_data(status: StoredRunStatus) -> dict[str, JsonValue]:
+    """Return where a run stands, for programs."""
+    return {**asdict(status), "since": moment(status.since) or None}
 
 
 def moment(since: float | None) -> str:
