@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,12 +13,15 @@ from pathlib import Path
 import pytest
 
 import understudy as us
+from tests.support.freezing import LEASE, forked, outcome_of, watching
+from tests.support.killing import Effects, killed, worker
 from tests.support.scripts import WAIT, eventually
 from understudy.actors.stores.conversation_table import ConversationTable
 from understudy.actors.stores.database import Database
 from understudy.actors.stores.grants import Grants
 from understudy.actors.stores.open_store import open_store
 from understudy.actors.stores.pauses import PauseTable
+from understudy.actors.stores.runs import RunTable
 from understudy.actors.stores.sessions import SessionChange, SessionTable
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 from understudy.vocabulary.context.session_values import SessionOwner
@@ -71,6 +75,9 @@ def jumping(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     with monkeypatch.context() as patch:
         patch.setattr(time, "time", look)
+        for table in (PauseTable, ConversationTable, SessionTable, RunTable):
+            assert table.__init__.__kwdefaults__ is not None
+            patch.setitem(table.__init__.__kwdefaults__, "clock", look)
         yield
 
 
@@ -103,8 +110,8 @@ def test_a_conversation_of_a_process_that_lives_is_kept_and_that_of_a_dead_one_i
     there.leave()
 
 
-def beats(database: Database) -> int:
-    row = database.read(lambda sql: sql.execute("SELECT sum(beats) FROM understudy_owners").fetchone())
+def beats(database: Database, table: str = "understudy_owners") -> int:
+    row = database.read(lambda sql: sql.execute(f"SELECT sum(beats) FROM {table}").fetchone())
     assert row is not None
     return int(row[0])
 
@@ -156,6 +163,36 @@ def test_a_turn_of_a_worker_whose_clock_jumps_is_committed_once(url: str, jumpin
         for token in tokens:
             with pytest.raises(us.TokenUsed):
                 clerk.run_turn(token=token, system=system)
+
+
+# --- runs
+
+
+@pytest.mark.usefixtures("jumping")
+def test_a_run_of_a_living_process_is_left_alone_and_one_of_a_dead_process_goes_on(
+    url: str, database: Database, effects: Effects, tmp_path: Path
+) -> None:
+    (reads, writes), told = os.pipe(), tmp_path / "told"
+    clerk = worker("clerk", effects.tool(idempotent=True), ["a"])
+    waiter = us.Agent("waiter", model=FunctionModel(lambda _: says(os.read(reads, 1).decode())))
+    effects.deadly = 1
+    assert killed(lambda: clerk.run("go", system=us.ActorSystem("shop", store=url, lease=LEASE)))
+
+    living = forked(lambda: told.write_text(outcome_of(waiter, us.ActorSystem("shop", store=url, lease=LEASE))))
+    effects.deadly = 0
+    with watching(url, clerk, waiter) as system:
+        eventually(lambda: len(effects.noted) == 2, "the run of the dead process goes on")
+        eventually(
+            lambda: beats(database, "understudy_run_owners") > 12, "the living one has beaten for more than a lease"
+        )
+        assert system.in_flight == 0
+        os.write(writes, b".")
+        os.waitpid(living, 0)
+    os.close(reads)
+    os.close(writes)
+
+    assert told.read_text() == "."
+    assert len(set(effects.noted)) == 1
 
 
 # --- values of a session

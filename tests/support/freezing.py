@@ -15,8 +15,8 @@ LEASE = 1.0
 
 
 @contextmanager
-def watching(store: str, agent: us.Agent) -> Generator[us.ActorSystem]:
-    system = us.ActorSystem("shop", store=store, recover="always", runners=[agent], lease=LEASE)
+def watching(store: str, *agents: us.Agent) -> Generator[us.ActorSystem]:
+    system = us.ActorSystem("shop", store=store, recover="always", runners=agents, lease=LEASE)
     try:
         yield system
     finally:
