@@ -96,6 +96,10 @@ class OpenSql(Sql, Protocol):
         """
         ...
 
+    def is_in_the_way(self, error: Exception) -> bool:
+        """Whether an error of the two above says that the database refused the transaction because of other transactions."""
+        ...
+
 
 class Database(Protocol):
     """A database for any number of threads. Calls block, for a bounded time, and survive a fork.

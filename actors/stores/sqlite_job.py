@@ -233,6 +233,10 @@ class Transaction:
             connection.set_authorizer(guard.judge)
         return guard
 
+    def is_in_the_way(self, error: Exception) -> bool:
+        """Return False: a transaction that writes is alone in the file."""
+        return False
+
     def end_given(self) -> None:
         """Have SQLite ask no more. It checks the constraints that wait for the commit at the commit alone."""
         if self._guard is not None and self._connection is not None:

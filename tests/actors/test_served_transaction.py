@@ -61,6 +61,10 @@ class Diary:
         raise AssertionError
 
 
+class Refused(Exception):
+    """The database's own error for a transaction that others were in the way of."""
+
+
 class Page:
     """What is done in one transaction.
 
@@ -82,6 +86,9 @@ class Page:
     def end_given(self) -> None:
         if self.at_end is not None:
             raise self.at_end
+
+    def is_in_the_way(self, error: Exception) -> bool:
+        return isinstance(error, Refused)
 
 
 @pytest.fixture
@@ -167,6 +174,29 @@ def test_an_error_of_a_statement_is_raised_and_undoes_all(diary: Diary) -> None:
     assert diary.committed == []
 
 
+def test_a_statement_that_others_were_in_the_way_of_may_be_tried_again(diary: Diary) -> None:
+    def fails(sql: OpenSql, left: Left) -> None:
+        raise Refused
+
+    served = transaction(diary)
+    served.begin()
+    with pytest.raises(Refused):
+        served.do(fails)
+    served.wait()
+
+    assert served.is_refused
+
+
+def test_others_may_be_in_the_way_of_the_check_before_the_commit(diary: Diary) -> None:
+    diary.at_end = Refused()
+    served = transaction(diary)
+    served.begin()
+
+    with pytest.raises(Undone, match="the check before its commit failed"):
+        served.commit(lambda sql: None, nothing)
+    assert served.is_refused
+
+
 def test_a_database_that_cannot_be_had_is_told_at_the_beginning(diary: Diary) -> None:
     diary.before = StoreError("the disk is full")
     served = transaction(diary)
@@ -192,7 +222,7 @@ def test_a_transaction_that_others_were_in_the_way_of_may_be_tried_again(diary: 
     served = transaction(diary)
     served.begin()
 
-    with pytest.raises(Undone, match="in a row with those of others"):
+    with pytest.raises(Undone, match="could not order it among other transactions"):
         served.commit(lambda sql: None, nothing)
     assert served.is_refused
 

@@ -302,6 +302,10 @@ class _Transaction:
             failure = error
         raise _bare(failure) or failure
 
+    def is_in_the_way(self, error: Exception) -> bool:
+        """Whether the server refused the transaction because of others."""
+        return is_in_the_way(error)
+
     def tidy(self) -> None:
         """Restore the connection after a rollback, if a tool had it: locks of its session have outlived the transaction."""
         if not self._is_others or self._connection.closed:

@@ -34,8 +34,8 @@ def check_statement(statement: object) -> str:
 
     Raises:
         TypeError: it is no text.
-        ValueError: it would begin or end a transaction, change the connection for who uses it later, is more than one, or is written
-            so that databases read it in different ways.
+        ValueError: it begins or ends a transaction, changes the connection, is more than one statement, or is one that databases
+            read in different ways.
     """
     if not isinstance(statement, str):
         raise TypeError(f"execute: the statement must be a string, got {type(statement).__name__}")

@@ -23,16 +23,12 @@ T = TypeVar("T")
 PATIENCE = 5.0  # Seconds for which the guard is waited for.
 
 
-REFUSALS = {"40001", "40P01", "55P03"}
-"""What PostgreSQL says of a transaction that was in the way of others: it cannot be put in a row, a deadlock, a lock."""
-
-
 class Undone(Exception):
     """The transaction was undone; the text says why.
 
     Args:
         why: in words.
-        by_others: whether others were in the way, so that it may be tried again.
+        by_others: whether the database refused it because of other transactions: it may be tried again.
     """
 
     def __init__(self, why: str, *, by_others: bool = False) -> None:
@@ -78,7 +74,7 @@ class ServedTransaction:
         self._limit = limit
         self._pid = os.getpid()
         self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
-        """What is to be done; None wakes the thread that waits."""
+        """None wakes the serving thread."""
         self._lock = threading.Lock()
         """Guards the four below."""
         self._why = ""
@@ -108,13 +104,15 @@ class ServedTransaction:
             raise self._failure
 
     def do(self, work: Callable[[OpenSql, Callable[[], float]], T]) -> T:
-        """Return what `work` returns, which gets the transaction, and a function that returns the seconds left.
+        """Return what `work` returns.
 
-        What it raises is raised here, and undoes the transaction.
+        Args:
+            work: gets the transaction, and a function that returns the seconds left.
 
         Raises:
             Undone: the transaction is undone.
             Over: it is committed.
+            BaseException: the error of `work`; the transaction is undone.
         """
         return self._put(_Request(lambda sql: work(sql, self._left)))  # type: ignore[return-value]
 
@@ -122,13 +120,13 @@ class ServedTransaction:
         """Commit the transaction.
 
         Args:
-            last: what is done before, in the transaction.
-            then: what is done once it is committed, before the guard is free.
+            last: called before the commit, in the transaction.
+            then: called after the commit, before the guard is free.
 
         Raises:
             Undone: the transaction is undone, and was never committed.
             StoreError: the database failed.
-            BaseException: what `last` raised.
+            BaseException: the error of `last`; the transaction is undone.
         """
         self._then = then
         self._put(_Request(last, is_last=True))
@@ -151,7 +149,7 @@ class ServedTransaction:
 
     @property
     def is_refused(self) -> bool:
-        """Whether it was undone because others were in the way, so that it may be tried again."""
+        """Whether the database refused it because of other transactions: it may be tried again."""
         return isinstance(self._failure, Undone) and self._failure.by_others
 
     def _put(self, request: _Request) -> object:
@@ -205,12 +203,12 @@ class ServedTransaction:
         try:
             self._database.write_alone(self._answer_all)
         except InTheWay:
-            raise Undone("the database could not put it in a row with those of others", by_others=True) from None
+            raise Undone("the database could not order it among other transactions", by_others=True) from None
         except Violated as error:
             raise Undone(str(error)) from None
 
     def _answer_all(self, sql: OpenSql) -> None:
-        """Do what is asked for, until the transaction is to be committed."""
+        """Answer requests until the last one, after which the transaction is committed."""
         if self._began:
             raise Undone("the database gave it up when others had the file", by_others=True)
         self._began = True
@@ -247,7 +245,7 @@ class ServedTransaction:
             late = self._left() <= 0.0
             with self._lock:
                 why = self._why or (f"it was open for more than {self._limit:g} s" if late else "")
-            by_others = not why and getattr(error, "sqlstate", None) in REFUSALS
+            by_others = not why and isinstance(error, Exception) and sql.is_in_the_way(error)
             failed = str(error) if isinstance(error, StoreError) else type(error).__name__
             undone = Undone(why or f"a statement failed: {failed}", by_others=by_others)
             request.reply.fail(undone if why else error)
@@ -261,12 +259,11 @@ class ServedTransaction:
 
 
 def _end_given(sql: OpenSql) -> None:
-    """Have all that can refuse the commit refuse it now, as a statement that fails."""
+    """Check deferred constraints before the commit; a failure undoes the transaction, as that of a statement does."""
     try:
         sql.end_given()
     except Exception as error:
-        by_others = getattr(error, "sqlstate", None) in REFUSALS
         text = " ".join(str(error).split())
         raise Undone(
-            f"the check before its commit failed: {type(error).__name__}: {text}", by_others=by_others
+            f"the check before its commit failed: {type(error).__name__}: {text}", by_others=sql.is_in_the_way(error)
         ) from None

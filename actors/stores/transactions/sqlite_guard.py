@@ -1,4 +1,4 @@
-"""What statements of a tool may do on the connection to an SQLite file: SQLite asks before it compiles each part of one."""
+"""Which statements of a tool an SQLite file accepts: SQLite asks about each part of a statement when it compiles it."""
 
 from __future__ import annotations
 
