@@ -1,7 +1,7 @@
 """The transaction of a tool call in the store's database, which is committed together with the result of the call.
 
-Two sides may want the end of a call at once: the tool that returns, and who gives the call up because its time or its run is
-over. One lock decides which of them is first. If the commit is, the other side waits for it and takes the result.
+The thread of the tool commits when the tool returns. At the same moment another thread may give the call up, because its time
+or its run is over. One lock decides which is first. After a commit has begun, the other thread waits for it and takes the result.
 """
 
 from __future__ import annotations
@@ -77,10 +77,10 @@ class StoredCallTransaction:
             return self._block
 
     def commit(self, executed: Executed) -> None:
-        """Commit what the attempt did, with its result; nothing if it did nothing.
+        """Commit the statements of the attempt together with its result; do nothing if there were none.
 
         Raises:
-            StoreError: it is undone, or the database failed.
+            StoreError: the transaction is undone, or the database failed.
             LeaseLost: another process has the run.
             TypeError: JSON cannot carry a value of the session.
         """
@@ -114,10 +114,10 @@ class StoredCallTransaction:
             raise part.journal.fail(error) from error
 
     def close(self) -> bool:
-        """Undo what is not committed: the attempt is over. Waits for that.
+        """End the attempt: undo its transaction unless it is committed, and wait for that.
 
         Returns:
-            Whether the database undid it because others were in the way, so that the attempt may be made again.
+            Whether the database refused the transaction because of others: the attempt may be made again.
         """
         with self._lock:
             self._takes_statements = False
@@ -179,7 +179,7 @@ class StoredCallTransaction:
         return StoreError(f"tool {self._order.tool.name!r}: its transaction was undone: {why}")
 
     def _check_in_time(self, block: TransactionBlock | None = None) -> None:
-        """Refuse what a thread does that the tool has left behind; call it under the lock."""
+        """Refuse a thread that goes on after the tool has returned; call it under the lock."""
         if not self._takes_statements or (block is not None and block is not self._block):
             raise RuntimeError(
                 f"tool {self._order.tool.name!r}: ctx.transaction() was used after the end of the call, or of this attempt at "
@@ -193,10 +193,10 @@ class StoredCallTransaction:
     # --- for anyone
 
     def give_up(self) -> bool:
-        """Undo what is not committed, and let no attempt commit any more; does not wait.
+        """Undo the transaction and refuse later commits, unless one has begun; does not wait.
 
         Returns:
-            False if it is committed, or is just being committed: the result of the call stands, or comes at once.
+            False if a commit has begun: the call has a result, or has one soon.
         """
         with self._lock:
             if self._commit is not None or self._committed is not None:
@@ -208,7 +208,7 @@ class StoredCallTransaction:
         return True
 
     def settled(self) -> Executed | None:
-        """Give the call up, or wait for its commit; returns what came of it if that is committed."""
+        """Give the call up, or wait for its commit; return the result that was committed, or None."""
         while not self.give_up():
             with self._lock:
                 commit, committed = self._commit, self._committed

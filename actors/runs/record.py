@@ -185,7 +185,15 @@ class RunRecord(Ownership, ABC):
     def machine_rows(
         self, before: Written, begins: Sequence[ToolCall], events: int
     ) -> tuple[list[JournalRow], Written]:
-        """Return what of the machine is not in the journal yet, and what is once that is written; call it under the lock."""
+        """Return the rows of the machine that are new or changed, and what is in the journal once they are written.
+
+        Call it under the lock.
+
+        Args:
+            before: what is in the journal.
+            begins: calls that are about to begin.
+            events: the number of the next event.
+        """
 
     @property
     @abstractmethod

@@ -33,7 +33,7 @@ class ToolBatch:
         executors: those of the tools.
         record: the run.
         calls: in the order of the turn.
-        keep: writes down what came of a call, while others are under way; None for a run without a journal.
+        keep: writes the result of a call while others are under way; None for a run without a journal.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class ToolBatch:
         self._record = record
         self._keep_result = keep
         self._fault: UnderstudyError | None = None
-        """Why what came of a call could not be written down."""
+        """The error of a result that could not be written."""
         self._tell = _Teller(record.log)
         self._calls = [
             Call(ToolCallTask(record, tool, call, None, executors.of(tool, record.cell)))
@@ -71,7 +71,7 @@ class ToolBatch:
 
         Raises:
             CircularAgentCall: the seats that a call wants are held by calls that wait for this run.
-            StoreError, LeaseLost: what came of a call could not be written down.
+            StoreError, LeaseLost: the result of a call could not be written.
         """
         forget = self._record.scope.on_cancel_at_once(self._give_up)
         executed: list[Executed] = []
@@ -169,7 +169,7 @@ class ToolBatch:
     # --- the journal
 
     def _returned(self, call: Call) -> None:
-        """Write down what came of a call, if it was carried out and others are under way; before the next one begins."""
+        """Write the result of a call while others are under way, before the next one begins."""
         if call.reply.error() is not None or all(each.reply.done for each in self._calls):
             return
         if call.order.tool.isolation == "caller":  # this is the caller's thread, which an interrupt may end

@@ -49,7 +49,7 @@ from .results import TooLarge, rendered, result_of
 from .tool_call import Executed, ToolCallTask, ToolRun
 
 _forks = 0  # Of this process and those it comes from: asking the kernel for our id would cost each call a system call.
-OTHERS = 5.0  # Seconds for which a transaction is tried again that others were in the way of.
+OTHERS = 5.0  # Seconds during which an attempt is made again if the database refuses its transaction because of others.
 OTHERS_PAUSE, LONGEST_OTHERS_PAUSE = 0.005, 0.1  # Seconds before it is tried again; doubled each time.
 RETRY_PAUSE = 0.1  # Seconds before a tool that raised is tried again; doubled each time.
 
@@ -255,7 +255,7 @@ def _attempt(order: ToolCallTask, arguments: dict[str, object], scope: Scope) ->
 def _transact(order: ToolCallTask, arguments: dict[str, object], scope: Scope) -> Executed:
     """Make an attempt whose effect in the store is committed with its result, or undone.
 
-    An attempt that the database refused because others were in its way did not happen. It is made again.
+    If the database refuses the transaction because of others, the attempt did not happen, and is made again.
     """
     transaction, until, pause = order.transaction, time.monotonic() + OTHERS, OTHERS_PAUSE
     assert transaction is not None, "a transactional tool's call has one"

@@ -53,7 +53,7 @@ Executed: TypeAlias = tuple[ToolResult | Paused, SessionOverlay | None]
 class CallTransaction(Protocol):
     """The transaction of a call of a tool with `transactional=True`, over all attempts; safe to use from any thread.
 
-    What the call did is committed, or the call is given up: whichever comes first, once.
+    A call is committed or given up, once.
     """
 
     def renew(self) -> None:
@@ -65,32 +65,32 @@ class CallTransaction(Protocol):
         ...
 
     def commit(self, executed: Executed) -> None:
-        """Commit what the attempt did, with its result; nothing if it did nothing.
+        """Commit the statements of the attempt together with its result; do nothing if there were none.
 
         Raises:
-            StoreError: it is undone.
+            StoreError: the transaction is undone, or the database failed.
             LeaseLost: another process has the run.
         """
         ...
 
     def close(self) -> bool:
-        """Undo what is not committed: the attempt is over. Waits for that.
+        """End the attempt: undo its transaction unless it is committed, and wait for that.
 
         Returns:
-            Whether the database undid it because others were in the way, so that the attempt may be made again.
+            Whether the database refused the transaction because of others: the attempt may be made again.
         """
         ...
 
     def give_up(self) -> bool:
-        """Undo what is not committed, and let no attempt commit any more; does not wait.
+        """Undo the transaction and refuse later commits, unless one has begun; does not wait.
 
         Returns:
-            False if it is committed, or is just being committed: the result of the call stands, or comes at once.
+            False if a commit has begun: the call has a result, or has one soon.
         """
         ...
 
     def settled(self) -> Executed | None:
-        """Give the call up, or wait for its commit; returns what came of it if that is committed."""
+        """Give the call up, or wait for its commit; return the result that was committed, or None."""
         ...
 
 
@@ -289,11 +289,11 @@ class ToolCallTask:
         return self.gives_up_at is not None
 
     def give_up_effect(self) -> bool:
-        """Undo the transaction of the call; False if its result is committed with it, or is just being committed."""
+        """Undo the transaction of the call; return False if its commit has begun."""
         return self.transaction is None or self.transaction.give_up()
 
     def settled(self) -> Executed | None:
-        """Return what came of the call if that is committed; nothing more is committed from now on."""
+        """Return the result that was committed with the transaction of the call, or None; later commits are refused."""
         return None if self.transaction is None else self.transaction.settled()
 
     def warn(self) -> None:

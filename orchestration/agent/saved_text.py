@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Versioned(Protocol):
-    """What is saved with the number of its format."""
+    """A saved value with the number of its format."""
 
     format: int
 
@@ -40,8 +40,8 @@ def written(adapter: TypeAdapter[Any], value: object, exclude: Any = None, *, ex
     try:
         return adapter.dump_json(value, warnings=False, exclude=exclude, exclude_defaults=exclude_defaults).decode()
     except PydanticSerializationError:
-        # Lone surrogates come from models whose tokens were cut, and from file names that are not UTF-8.
-        # mode="json" would silently change keys
+        # Lone surrogates come from models whose tokens were cut, and from file names that are not UTF-8. The mode "json" of
+        # dump_python would change keys without a word.
         data = adapter.dump_python(value, warnings=False, exclude=exclude, exclude_defaults=exclude_defaults)
     text = json.dumps(data)
     if json.loads(text) != _with_lists(data):
@@ -104,6 +104,7 @@ def _format_of(text: str, known: int) -> int:
 
 
 def _loaded(text: str) -> object:
+    """Return the JSON value in a text; None for any other text, of which the caller tells pydantic's error."""
     with contextlib.suppress(ValueError, RecursionError):
         return cast(object, json.loads(text))
     return None

@@ -49,7 +49,7 @@ class MapOptions:
     """Seconds of each run."""
     system: object = None
     name: str | None = None
-    """Under which the store keeps the results; None for a map that keeps none."""
+    """The name under which the store keeps the results; None to keep none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

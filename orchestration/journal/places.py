@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 
 LONGEST_NAME = 200
-"""Bytes of an id that stands in a name as it is; PostgreSQL keeps some 2,700 bytes of path and name together."""
+"""Bytes of an id that stands in a name as it is; PostgreSQL keeps some 2,600 bytes of path and name together."""
 _DIGEST = "sha256:"
 
 

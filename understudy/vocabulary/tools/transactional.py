@@ -18,7 +18,7 @@ def checked_transaction_timeout(where: str, given: float) -> float:
 
     Raises:
         TypeError: it is no number.
-        ValueError: it is not above 0, or longer than others wait.
+        ValueError: it is not above 0 and at most `MAX_TRANSACTION_TIMEOUT`.
     """
     if not isinstance(given, (int, float)) or isinstance(given, bool):
         raise TypeError(f"{where} must be a number of seconds, got {given!r}")
@@ -30,10 +30,10 @@ def checked_transaction_timeout(where: str, given: float) -> float:
 
 
 def check_plain(where: str, transaction_timeout: float) -> None:
-    """Refuse an option about transactions of a tool that has none.
+    """Check that a tool without transactions has no time for them.
 
     Raises:
-        ValueError: it is given.
+        ValueError: it has one.
     """
     if transaction_timeout != TRANSACTION_TIMEOUT:
         raise ValueError(
@@ -51,11 +51,11 @@ def check_transactional(
         function: of the tool.
         signature: of the function.
         isolation: where its calls run.
-        others: option -> its value, of those that say what becomes of a call in doubt.
+        others: name -> value of each option for calls in doubt.
 
     Raises:
         TypeError: it is async, or takes no context.
-        ValueError: its calls run elsewhere than on threads of the runtime; another option says what becomes of a call in doubt.
+        ValueError: its calls do not run on threads of the runtime, or it has an option for calls in doubt.
     """
     if is_async(function):
         raise TypeError(
