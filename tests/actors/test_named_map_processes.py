@@ -14,7 +14,7 @@ import pytest
 import understudy as us
 from tests.support.deadly import DeadlyDatabase
 from tests.support.killing import Effects, killed, worker
-from tests.support.named_maps import NAME, Desk, asking, mapped, texts
+from tests.support.named_maps import NAME, Desk, mapped, texts
 from tests.support.scripts import WAIT, eventually, finished, needs_approval, needs_input
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
 from understudy.actors.stores.store import Store
@@ -257,7 +257,7 @@ def test_a_map_that_was_dropped_can_be_begun_again(desk: Desk, system: us.ActorS
 
 
 def test_a_run_that_somebody_else_drives_is_waited_for(system: us.ActorSystem) -> None:
-    gate, agent = threading.Event(), asking()
+    gate = threading.Event()
 
     def next_turn(request: us.ModelRequest) -> us.ModelTurn:
         if request.turn == 1:

@@ -122,7 +122,7 @@ class RunList:
         return self._has_runs or self._has_pauses
 
     def entries(self, app: str = "", *, over: bool = False) -> Iterator[RunEntry]:
-        """Iterate over the runs of an app, or of all: those of the table of runs first, each the oldest first.
+        """Iterate over the runs of an app, or of all: the oldest first, and then those without a journal, by their ids.
 
         Args:
             app: name of a system; empty for all.

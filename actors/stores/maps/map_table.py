@@ -1,7 +1,7 @@
 """Maps with a name in a database: which run each input has, and the results of the runs that are complete.
 
-A map has an owner, the process that carries it out, and an epoch. Whoever takes the map over raises the epoch, and an
-earlier owner begins no further run.
+One process carries a map out: its owner. Each claim raises the epoch of the map, and a process with an older claim begins no
+further run.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def age(text: str) -> float:
 
 
 def do(arguments: argparse.Namespace, out: TextIO) -> int:
-    """Delete the run or the runs, and print how many it were."""
+    """Delete the run or the runs, and print how many there were."""
     looked = looked_at(arguments)
     if arguments.older_than is None:
         is_meant = _by_id(looked, arguments)
