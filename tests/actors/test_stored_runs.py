@@ -122,6 +122,21 @@ def test_a_run_whose_turn_a_worker_does_is_not_told_with_the_start_of_its_wait(
     assert (status.phase, status.since) == (phase, since)
 
 
+def test_a_run_that_begins_to_wait_during_the_look_is_no_run_that_is_over(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with us.ActorSystem("shop", store=url) as system:
+        agents = [cashier(), cashier()]
+        waits = [needs_approval(agent.run("go", system=system)) for agent in agents]
+        runs = looked_at(url)
+        monkeypatch.setattr(runs.list, "_pauses", lambda: iter(()))  # it was read before they waited
+        statuses = runs.statuses()
+        first = next(statuses)
+        finished(agents[1].resume(waits[1].token, us.Reject("no"), system=system))
+
+        assert [(each.run_id, each.phase) for each in (first, *statuses)] == [(waits[0].run_id, "waiting")]
+
+
 def test_a_look_makes_no_file_and_no_table(tmp_path: Path) -> None:
     (tmp_path / "empty.db").touch()
     with closing(sqlite3.connect(tmp_path / "other.db")) as other, other:

@@ -80,6 +80,11 @@ class RunEntry(NamedTuple):
         return self.head.app if self.head is not None else self.run_id.rsplit("-", 2)[0]
 
     @property
+    def is_over(self) -> bool:
+        """Whether it neither goes on, nor was left, nor waits."""
+        return (self.head is None or self.head.state == "over") and self.waits is None
+
+    @property
     def waits(self) -> PauseHead | None:
         """The pause in which it waits; None if it does not."""
         return self.pause if self.pause is not None and self.pause.state == "waiting" else None
@@ -130,7 +135,11 @@ class RunList:
         """
         waiting = {each.run_id: each for each in self._pauses()}
         for head in self._heads(app, over=over):
-            yield RunEntry(head.run_id, head, waiting.pop(head.run_id, None))
+            entry = RunEntry(head.run_id, head, waiting.pop(head.run_id, None))
+            if over or head.state != "over" or entry.pause is not None:
+                yield entry
+            elif (now := self.entry(head.run_id)) is not None and not now.is_over:
+                yield now  # it began to wait after the look at those that wait
         for pause in waiting.values():
             entry = RunEntry(pause.run_id, None, pause)
             if not app or entry.app == app:
