@@ -121,6 +121,15 @@ def test_a_call_that_fails_changes_nothing(body: Body, shelf: Shelf) -> None:
     assert shelf.units == 7
 
 
+def test_a_tool_that_exits_holds_nobody_up(shelf: Shelf) -> None:
+    begun = time.monotonic()
+    told(shelf, exits, transaction_timeout=4)
+    shelf.ask("UPDATE shelf SET units = units - 3")
+
+    assert time.monotonic() - begun < 3.5
+    assert shelf.units == 4
+
+
 def test_none_and_nothing_are_results_too(shelf: Shelf) -> None:
     def returns_none(ctx: us.ToolContext) -> None:
         takes_one(ctx)
@@ -452,6 +461,25 @@ def test_a_call_whose_time_ended_during_its_commit_is_waited_for_without_another
         )
         commit.goes_on.set()
         assert "booked" in contents_of(finished(handle.result(timeout=WAIT)))
+
+
+def test_a_cancel_during_one_of_two_commits_keeps_that_result_alone(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = SlowCommit(monkeypatch)
+    agent = caller(tool(takes_one), calls=2)
+    with shelf.system() as system:
+        handle = agent.submit("go", system=system)
+        assert commit.begun.wait(WAIT)
+        cancelled = threading.Thread(target=handle.cancel)
+        cancelled.start()
+        eventually(lambda: handle.status().phase == "cancelled", "the run is about to end")
+        commit.goes_on.set()
+        cancelled.join(WAIT)
+        with pytest.raises(us.RunCancelled) as ended:
+            handle.result(timeout=WAIT)
+        answers = finished(agent.resume(ended.value.token, system=system)).text.split("; ")
+    assert (answers.count("booked"), len(answers), shelf.units) == (1, 2, 6)
 
 
 def test_each_attempt_has_a_transaction_of_its_own(shelf: Shelf) -> None:
