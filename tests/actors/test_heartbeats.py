@@ -142,6 +142,29 @@ def test_a_claim_after_the_lease_refuses_what_the_owner_writes_later(stage: Stag
     journals.ended(journal)
 
 
+def test_no_lease_is_over_for_a_process_that_could_not_write_a_beat_itself(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(owners: RunOwners, owner: str) -> None:
+        raise us.StoreError("the disk is full")
+
+    monkeypatch.setattr(RunOwners, "prove_writes", fails)
+
+    with pytest.raises(us.StoreError):
+        stage.look_for(60.0)
+
+    assert stage.now < LEASE
+
+
+def test_an_owner_that_has_its_lock_again_keeps_its_runs(stage: Stage) -> None:
+    stage.locks.free.add("7")
+    (gone,) = stage.neighbours.gone()
+
+    stage.locks.free.clear()
+
+    assert stage.neighbours.left_by(gone) == []
+
+
 def test_an_owner_whose_lock_is_free_is_gone_at_once(stage: Stage) -> None:
     stage.beating.beat()
     stage.locks.free.add("7")

@@ -118,6 +118,25 @@ def test_a_run_that_is_left_again_and_again_goes_on_at_once_and_then_after_growi
     assert pauses == [0, 1, 2, 4, 8, 16, 32, 60, 60]
 
 
+def test_a_run_that_is_over_is_not_left(run: LeftRun) -> None:
+    journal = RunJournal(run.table, "r-1")
+    journal.owner, journal.over = "here", True
+    run.driven.add(journal)
+    run.driven.remove(journal)
+
+    assert run.driven.left() == {}
+
+
+def test_a_run_that_goes_on_here_is_not_taken_from_the_name_that_this_process_had_before(run: LeftRun) -> None:
+    run.table.accept(NewRun("r-2", "shop", "clerk", "here-before", None, None), "")
+    run.driven.add(RunJournal(run.table, "r-2"))
+
+    (gone,) = run.neighbours.gone()
+
+    assert gone == Neighbour("here-before", 1)
+    assert run.neighbours.left_by(gone) == []
+
+
 def test_a_run_whose_pause_is_not_over_waits_beside_one_that_goes_on(run: LeftRun) -> None:
     run.table.accept(NewRun("r-2", "shop", "clerk", "here", None, None), "")
     first = RunJournal(run.table, "r-2")

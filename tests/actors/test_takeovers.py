@@ -15,9 +15,10 @@ import understudy as us
 from tests.support.gates import Gate
 from tests.support.killing import Effects, killed, worker
 from tests.support.scripts import WAIT, eventually, finished
+from understudy.actors.journal.neighbours import Neighbours
 from understudy.actors.journal.run_owners import RunOwner, RunOwners
 from understudy.actors.stores.open_store import open_store
-from understudy.actors.stores.runs import RunTable
+from understudy.actors.stores.runs import RunTable, StoredRun
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
 from understudy.actors.system.recovery import parked_runs
 from understudy.testing import says
@@ -182,6 +183,53 @@ def test_a_run_of_an_unknown_agent_is_logged_once_and_goes_on_when_its_agent_is_
         eventually(lambda: not system.health().parked, "nothing is parked")
 
     assert caplog.text.count("is left as it is") == 1
+
+
+def test_a_run_that_another_process_has_ended_is_parked_no_longer(store: str, effects: Effects, looks: Looks) -> None:
+    agent = worker("clerk", effects.tool(idempotent=True), ["a"])
+    leave_run(agent, store, effects)
+    with watching(store, worker("cashier", effects.tool(), [])) as system:
+        eventually(lambda: len(system.health().parked) == 1, "the run is parked")
+
+        (handle,) = us.ActorSystem("shop", store=store).recover(runners=[agent])
+        finished(handle.result(WAIT))
+
+        eventually(lambda: not system.health().parked, "nothing is parked")
+
+
+def test_runs_that_are_all_parked_are_not_read_again_before_their_pauses_are_over(
+    store: str, effects: Effects, looks: Looks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads, left = list[str](), RunTable.left
+
+    def counted(table: RunTable, app: str, owner: str = "") -> list[StoredRun]:
+        reads.append(owner)
+        return left(table, app, owner)
+
+    monkeypatch.setattr(parked_runs, "FIRST_PAUSE", 3600.0)
+    leave_run(worker("clerk", effects.tool(), ["a"]), store, effects)
+    monkeypatch.setattr(RunTable, "left", counted)
+    with watching(store, worker("cashier", effects.tool(), [])) as system:
+        eventually(lambda: len(system.health().parked) == 1, "the run is parked")
+        looks.wait_for(3)
+
+    assert len(reads) == 1
+
+
+def test_leases_begin_anew_after_a_failure_of_the_store(
+    store: str, effects: Effects, looks: Looks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    anew = threading.Event()
+
+    def begin_anew(neighbours: Neighbours) -> None:
+        anew.set()
+
+    monkeypatch.setattr(Neighbours, "begin_anew", begin_anew)
+    with watching(store, worker("clerk", effects.tool(), [])):
+        looks.wait_for(1)
+        assert not anew.is_set()
+        looks.failing = 1
+        assert anew.wait(WAIT)
 
 
 def changed(agent: us.Agent, store: str) -> us.Agent:
