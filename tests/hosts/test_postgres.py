@@ -141,7 +141,8 @@ def test_processes_that_open_a_new_database_at_once_make_its_tables_once(postgre
 
 def test_processes_that_bring_tables_to_a_later_version_at_once_do_it_once(postgres_url: str) -> None:
     later = [f"ALTER TABLE counts ADD COLUMN step{i} INTEGER" for i in range(10)]
-    prepare(PostgresDatabase(postgres_url), COUNTS)
+    part = COUNTS
+    prepare(PostgresDatabase(postgres_url), part)
     for step in range(10):
         part = COUNTS._replace(versions=[*COUNTS.versions, *([each] for each in later[: step + 1])])
         all_at_once(partial(prepare, part=part), [PostgresDatabase(postgres_url) for _ in range(4)])

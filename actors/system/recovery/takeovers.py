@@ -127,7 +127,7 @@ class Takeovers:
         for each in gone:
             if not self._is_settled(each):
                 self._take_over(each, known)
-        self._parked.keep(frozenset().union(*self._parked_of.values()))
+        self._parked.keep(frozenset[str]().union(*self._parked_of.values()))
 
     def _is_settled(self, gone: Neighbour) -> bool:
         """Whether all runs of a neighbour are parked, and none is to be tried again now."""
