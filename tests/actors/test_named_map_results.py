@@ -140,6 +140,16 @@ def test_the_results_of_an_erased_user_go(desk: Desk, system: us.ActorSystem) ->
     assert len(desk.asked) == 3
 
 
+def test_a_map_that_is_erased_while_it_is_under_way_begins_no_further_run(desk: Desk, system: us.ActorSystem) -> None:
+    answers = desk.agent.map(["a", "b"], name=NAME, system=system, max_parallel=1)
+    next(answers)
+    system.erase("default")
+
+    with pytest.raises(us.LeaseLost, match="'nightly' is not this process's any more"):
+        next(answers)
+    assert desk.asked == ["a"]
+
+
 def test_a_map_belongs_to_one_runner_and_one_user(desk: Desk, system: us.ActorSystem) -> None:
     mapped(desk.agent, ["a"], system, user_id="ada")
 
