@@ -274,6 +274,25 @@ def test_without_a_terminal_delete_needs_yes_and_says_how_many_it_would_be(
     assert "deleted: 2 runs" in capsys.readouterr().out
 
 
+def test_a_run_that_stands_elsewhere_once_the_question_is_answered_stays(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], printed: Printed
+) -> None:
+    waits, terminal = waiting(), Terminal("y\n")
+    answer = terminal.readline
+
+    def cancel_and_answer(*_: object) -> str:
+        assert understudy("cancel", waits.run_id) == 0
+        return answer()
+
+    monkeypatch.setattr(terminal, "readline", cancel_and_answer)
+    monkeypatch.setattr("sys.stdin", terminal)
+
+    assert understudy("delete", "--older-than", "0m", "--waiting") == 0
+
+    assert f"run {waits.run_id} has gone on meanwhile, and stays" in " ".join(capsys.readouterr().err.split())
+    assert left_over(printed) == {"cashier"}
+
+
 @pytest.mark.parametrize(
     ("words", "stay"),
     [
