@@ -121,6 +121,15 @@ def next_turn(waiting: list[Job], *, was_alone: bool) -> tuple[list[Job], list[J
     return [first], [job for job in waiting if job is not first]
 
 
+def joining_with(leading: Job, waiting: list[Job]) -> tuple[list[Job], list[Job]]:
+    """Return the jobs that are tried together with a job that waits for the file, and those that wait on.
+
+    A job that shares no transaction is joined by jobs that only read: they need not wait for it.
+    """
+    joins = [job for job in waiting if not (job.alone or (leading.alone and job.writes))]
+    return joins, [job for job in waiting if job not in joins]
+
+
 class FileTurns:
     """What one process knows about the turns of all processes. It has no clock; times are those of the monotonic one."""
 

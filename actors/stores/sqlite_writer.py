@@ -20,11 +20,11 @@ from .database import UnfitId, Violated
 from .figures import StoreFigures
 from .sqlite_failures import is_locked, why
 from .sqlite_file import SQLiteFile
-from .sqlite_job import FileTurns, Job, Transaction, next_turn
+from .sqlite_job import FileTurns, Job, Transaction, joining_with, next_turn
 
 PATIENCE = 5.0  # Seconds for which a file that others have locked is tried again.
 PAUSE = 0.005  # Between two tries.
-URGENT_PAUSE = 0.001  # The same for an urgent job: who tries more often has the file earlier.
+URGENT_PAUSE = 0.001  # The same for an urgent job, which so has the file earlier than others.
 
 
 class SQLiteWriter:
@@ -206,10 +206,9 @@ class SQLiteWriter:
             self._appoint([job for job in jobs if not job.done], was_alone=mine.alone)
 
     def _joining(self, mine: Job) -> list[Job]:
-        """Take those from the queue that go on with the job at which others have the file locked: those that read, at least."""
+        """Take the jobs from the queue that need not wait for the leader's job, which waits for the file."""
         with self._lock:
-            joining = [job for job in self._queue if not (job.alone or (mine.alone and job.writes))]
-            self._queue = [job for job in self._queue if job.alone or (mine.alone and job.writes)]
+            joining, self._queue = joining_with(mine, self._queue)
         return joining
 
     def _attempt_apart(self, jobs: list[Job]) -> list[Job]:
