@@ -371,6 +371,17 @@ def test_a_token_works_once_and_only_if_it_is_right(capsys: pytest.CaptureFixtur
     assert "this token has been used" in capsys.readouterr().err
 
 
+def test_the_password_of_a_store_is_never_printed(postgres_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    url = postgres_url.replace("@", ":canary-secret@")
+    assert run("cashier", "--store", url) == 3
+    assert resume("shop-1-none", "--store", url) == 2
+
+    told = "".join(capsys.readouterr())
+    assert "no paused run with this token in postgresql://" in told
+    assert "understudy resume" in told
+    assert "canary-secret" not in told
+
+
 def test_another_definition_is_refused_unless_it_is_adopted(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     token = paused(capsys)
     (shop / "shop.yaml").write_text(SPEC.replace("id: cashier,", "id: cashier, system_prompt: Be kind.,"))

@@ -28,7 +28,7 @@ from .answers import add_answers, answer_of, refuse_unanswered, undecided
 from .loading import agents_in, check_tools, load
 from .printing import tell, warn
 from .run import closing_seconds, watch
-from .waiting import refuse_missing_store, repeated, system_of, without_vain_token
+from .waiting import redacted, refuse_missing_store, repeated, system_of, without_vain_token
 
 if TYPE_CHECKING:
     from understudy.actors import ActorSystem
@@ -170,7 +170,7 @@ def waiting_runner(arguments: argparse.Namespace, system: ActorSystem) -> str:
         return system.runner_of(arguments.token)
     except UnknownToken as error:
         raise UsageMistake(
-            f"no paused run with this token in {arguments.store}. Check the token and the --store."
+            f"no paused run with this token in {redacted(arguments.store)}. Check the token and the --store."
         ) from error
     except ValueError as error:
         raise UsageMistake(str(error)) from error

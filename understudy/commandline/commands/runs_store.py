@@ -11,10 +11,9 @@ from understudy.actors.stores.inspection.look_at import look_at
 from understudy.actors.stores.inspection.stored_runs import StoredRuns, runs_in
 from understudy.actors.stores.open_store import MEMORY, open_store
 from understudy.commandline.report import UsageMistake
-from understudy.providers.tape.redaction import Redactor
 
 from .options import usual_store
-from .waiting import refuse_missing_store
+from .waiting import redacted, refuse_missing_store
 
 if TYPE_CHECKING:
     from understudy.actors.stores.inspection.run_list import RunEntry
@@ -53,11 +52,6 @@ def found(runs: StoredRuns, arguments: argparse.Namespace) -> RunEntry:
             f"no run {arguments.run!r} in {redacted(arguments.store)}; understudy runs --all lists those there are"
         )
     return entry
-
-
-def redacted(text: str) -> str:
-    """Return a text without what looks like a secret."""
-    return Redactor().text(text)
 
 
 def store_option(arguments: argparse.Namespace) -> str:

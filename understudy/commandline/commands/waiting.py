@@ -12,6 +12,7 @@ from understudy.actors.stores.open_store import MEMORY
 from understudy.actors.system.default_system import STORE
 from understudy.commandline.report import UsageMistake
 from understudy.errors import UnderstudyError
+from understudy.providers.tape.redaction import Redactor
 from understudy.vocabulary.runs.outcomes import Complete, Outcome
 
 from .options import usual_store
@@ -24,6 +25,11 @@ def system_of(arguments: argparse.Namespace, name: str = "understudy") -> ActorS
     except ValueError as error:
         named_by = STORE if arguments.store == os.environ.get(STORE) else "--store"
         raise UsageMistake(f"{named_by}: {error}") from error
+
+
+def redacted(text: str) -> str:
+    """Return a text without what looks like a secret."""
+    return Redactor().text(text)
 
 
 def refuse_missing_store(store: str) -> None:
@@ -39,7 +45,7 @@ def repeated(arguments: argparse.Namespace) -> str:
     for file in arguments.tools:
         words += ["--tools", file]
     if arguments.store != usual_store():
-        words += ["--store", arguments.store]
+        words += ["--store", redacted(arguments.store)]
     for agent, model in arguments.model:
         words += ["--model", f"{agent}={model}" if agent else str(model)]
     if arguments.rehearse:
