@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.hosts.forking import in_child
+from tests.hosts.processes import output_of
 from tests.soak.forks import fork_all
 from tests.support.scripts import WAIT
 from understudy import StoreError
@@ -32,7 +33,12 @@ REFUSED = "forked while its parent had the file open"
 
 @pytest.fixture
 def database(tmp_path: Path) -> SQLiteDatabase:
-    database = SQLiteDatabase(str(tmp_path / "shop.db"))
+    return made(str(tmp_path / "shop.db"))
+
+
+def made(path: str) -> SQLiteDatabase:
+    """Return a database with a table."""
+    database = SQLiteDatabase(path)
     database.write(lambda sql: sql.execute("CREATE TABLE words (word TEXT PRIMARY KEY)").rowcount)
     return database
 
@@ -175,7 +181,18 @@ def in_child_of_c(body: Callable[[], object]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def test_a_child_of_a_fork_in_c_refuses_a_file_that_was_open(database: SQLiteDatabase, tmp_path: Path) -> None:
+@pytest.mark.parametrize("rule", ["refuses_an_open_file", "uses_a_closed_file"])
+def test_a_child_of_a_fork_in_c_refuses_an_open_file_and_uses_a_closed_one(rule: str, tmp_path: Path) -> None:
+    """The parent is a process of its own: the interpreter lock of such a child is broken if other threads waited for it."""
+    path = tmp_path / "shop.db"
+    output_of("-c", f"from tests.actors import test_sqlite_forks as tests; tests.{rule}({str(path)!r})")
+
+    assert sound(path)
+
+
+def refuses_an_open_file(path: str) -> None:
+    database = made(path)
+
     def refused() -> None:
         with pytest.raises(StoreError, match=REFUSED):
             threadless(database)
@@ -184,12 +201,11 @@ def test_a_child_of_a_fork_in_c_refuses_a_file_that_was_open(database: SQLiteDat
 
     assert words(database) == []
     assert in_child_of_c(refused) == 0
-
     assert database.write(insert("after")) == 1
-    assert sound(tmp_path / "shop.db")
 
 
-def test_a_child_of_a_fork_in_c_uses_a_file_that_was_closed(database: SQLiteDatabase) -> None:
+def uses_a_closed_file(path: str) -> None:
+    database = made(path)
     in_child(lambda: None)  # closes it, as any fork does
 
     assert in_child_of_c(lambda: threadless(database)) == 0
