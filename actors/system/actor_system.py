@@ -59,7 +59,7 @@ from .health import ActorFigures, Health, figures, health_of, tree_of
 from .pykka_registry import RegistryEntries
 from .recovery.parked_runs import ParkedRuns
 from .recovery.recoveries import Recoveries
-from .run_manager import RunManager, RunSettings
+from .run_manager import RunManager, RunSettings, owners_in
 from .shutdown import shut_down
 from .stored_run_handle import StoredRunHandle
 
@@ -120,14 +120,15 @@ class ActorSystem:
     ) -> None:
         self.name = checked_name(name)
         self._recovering = checked_recovering(recover, deps, runners, adopt, migrate)
+        has_journals = checked_flag("journal", journal)
         self._settings = RunSettings(
             app=name,
             max_runs=checked_max_runs(max_runs),
             max_hops=checked_whole("max_hops", max_hops, 1),
             require_user=checked_flag("require_user", require_user),
-            journal=checked_flag("journal", journal),
             lease=checked_lease(lease),
-            store=open_store(store),
+            store=(opened := open_store(store)),
+            owners=owners_in(opened, journal=has_journals),
         )
         self._events = EventStream(name)
         hung = AbandonedWork(self._events)

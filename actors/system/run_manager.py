@@ -64,8 +64,8 @@ class RunSettings:
     """How many outermost runs may be under way at once; None for any number."""
     store: Store
     """Where the system keeps paused runs, conversations and session values."""
-    journal: bool
-    """Whether runs have a journal, where the store is durable."""
+    owners: RunOwners | None
+    """The processes that drive runs in the store; None if runs have no journal. Made once: a forked child asks no database."""
     lease: float
     """Seconds without a beat after which others take the runs of this process."""
     require_user: bool
@@ -291,15 +291,22 @@ class RunManager(RunHost[RunRecord]):
         self._watchdog.end_with_the_last()
 
 
+def owners_in(store: Store, *, journal: bool) -> RunOwners | None:
+    """Return the processes that drive runs in a store, if runs there have a journal; blocks for the database.
+
+    Args:
+        store: of a system.
+        journal: whether the system writes journals, where the store is durable.
+
+    Raises:
+        StoreError: the tables cannot be made.
+    """
+    return None if not journal or store.runs is None or store.database is None else RunOwners(store.database)
+
+
 def _journaling(settings: RunSettings) -> Journaling:
-    store, app = settings.store, settings.app
-    if (
-        not settings.journal
-        or store.runs is None
-        or store.maps is None
-        or store.locks is None
-        or store.database is None
-    ):
+    store, app, owners = settings.store, settings.app, settings.owners
+    if owners is None or store.runs is None or store.maps is None or store.locks is None:
         return Journaling(None, None, store.maps)
-    journals = RunJournals(store.runs, RunOwners(store.database), store.locks, app, settings.lease)
+    journals = RunJournals(store.runs, owners, store.locks, app, settings.lease)
     return Journaling(journals, NamedMaps(store.maps, store.locks, app), store.maps)

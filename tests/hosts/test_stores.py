@@ -5,15 +5,25 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Generator
+from collections import Counter
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Literal, TypeVar
 
 import pytest
 
+import understudy as us
 from tests.support.stores import sqlite_pauses
+from understudy.actors.stores.database import Sql
+from understudy.actors.stores.sqlite_database import SQLiteDatabase
+from understudy.actors.stores.store import Store
+from understudy.testing import says
 
+from .forking import in_child
 from .processes import WAIT, output, started
+
+T = TypeVar("T")
 
 pytestmark = pytest.mark.timeout(60)
 NEEDS_FORK = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
@@ -273,3 +283,35 @@ def test_forked_children_have_the_parents_store_and_may_be_given_another(tmp_pat
     with till(tmp_path) as one:
         assert one.approve(second) == "paid for childs"
     assert paid(tmp_path / "ledger") == ["childs", "others", "parents"]
+
+
+class Asked(SQLiteDatabase):
+    """Counts how often each process asks it for something."""
+
+    def __init__(self, path: str) -> None:
+        self.asked = Counter[int]()
+        super().__init__(path)
+
+    def write(self, work: Callable[[Sql], T], *, durable: bool = False) -> T:
+        self.asked[os.getpid()] += 1
+        return super().write(work, durable=durable)
+
+    def read(self, work: Callable[[Sql], T]) -> T:
+        self.asked[os.getpid()] += 1
+        return super().read(work)
+
+
+@NEEDS_FORK
+@pytest.mark.parametrize("recover", ["always", None])
+def test_a_fork_asks_no_database_until_the_child_has_a_run(recover: Literal["always"] | None, tmp_path: Path) -> None:
+    """A server that is away would hold up each fork of the process, and a child without runs needs no connection."""
+    database = Asked(str(tmp_path / "shop.db"))
+    clerk = us.Agent("clerk", model=us.FunctionModel(lambda _: says("done")))
+    with us.ActorSystem("shop", store=Store(database), recover=recover) as system:
+
+        def forked() -> None:
+            assert database.asked[os.getpid()] == 0
+            assert clerk.run("go", system=system).text == "done"
+            assert database.asked[os.getpid()] > 0
+
+        in_child(forked)
