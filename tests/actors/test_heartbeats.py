@@ -361,7 +361,7 @@ def test_a_system_that_stops_leaves_the_beats_for_the_run_of_another_one(
     database, gate = SQLiteDatabase(str(tmp_path / "runs.db")), Gate()
     agent = us.Agent("clerk", model=us.FunctionModel(gate.then(says("done"))))
     other = us.ActorSystem("other", store=f"sqlite:///{tmp_path}/runs.db", lease=1.0)
-    system = us.ActorSystem("shop", store=f"sqlite:///{tmp_path}/runs.db")
+    system = us.ActorSystem("shop", store=f"sqlite:///{tmp_path}/runs.db", lease=1.0)
     handle = agent.submit("go", system=other)
     assert gate.entered.wait(WAIT)
     eventually(lambda: bool(beats_in(database)), "it beats")
@@ -422,6 +422,7 @@ def test_a_process_beats_on_if_it_cannot_remove_the_rows_of_owners_that_are_gone
 
     monkeypatch.setattr(RunOwners, "all", fails)
     monkeypatch.setattr(heartbeat, "BEATS", 500)
+    monkeypatch.setattr(heartbeat, "LINGER", 0.0)
     run = object()
 
     stage.beating.drive(run)
