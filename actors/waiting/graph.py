@@ -56,7 +56,8 @@ class WaitGraph:
         """The waits for seats. Holders are asked when it matters, and are in no table."""
 
     def __len__(self) -> int:
-        return sum(len(waits) for link, waits in list(self._by_waiter.items()) if not isinstance(link, CallLink))
+        with self._lock:  # a wait that is about to be refused is in the tables for a moment
+            return sum(len(waits) for link, waits in self._by_waiter.items() if not isinstance(link, CallLink))
 
     def check(self, callers: Ancestry, runner: Runner) -> None:
         """Refuse a run of `runner` that `callers` would wait for; call it before the run is made.
