@@ -27,6 +27,14 @@ def store(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/runs.db"
 
 
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Return the URL of a store that nobody has opened: a file, and a database on a server."""
+    return (
+        f"sqlite:///{tmp_path}/runs.db" if request.param == "sqlite" else str(request.getfixturevalue("postgres_url"))
+    )
+
+
 @pytest.fixture
 def effects(tmp_path: Path) -> Effects:
     """Return where processes note their effects, outside of the store."""

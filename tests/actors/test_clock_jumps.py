@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import understudy as us
-from tests.support.freezing import LEASE, forked, outcome_of, watching
-from tests.support.killing import Effects, killed, worker
+from tests.support.freezing import LEASE, outcome_of, watching
+from tests.support.killing import Effects, forked, killed, worker
 from tests.support.scripts import WAIT, eventually
 from understudy.actors.stores.conversation_table import ConversationTable
 from understudy.actors.stores.database import Database
@@ -50,11 +50,6 @@ class Clock:
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/shop.db" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
 
 
 @pytest.fixture

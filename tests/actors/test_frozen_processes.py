@@ -11,8 +11,8 @@ import pytest
 
 import understudy as us
 from tests.support import postgres
-from tests.support.freezing import LEASE, forked, is_all_over, outcome_of, stop, watching
-from tests.support.killing import Effects, worker
+from tests.support.freezing import LEASE, is_all_over, outcome_of, stop, watching
+from tests.support.killing import Effects, forked, worker
 from tests.support.scripts import eventually
 from understudy.actors.journal.run_owners import RunOwner, RunOwners
 from understudy.actors.stores.sqlite_writers import writer_of
@@ -20,12 +20,9 @@ from understudy.actors.stores.sqlite_writers import writer_of
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is stopped after a fork")
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/runs.db"
-    found: str = request.getfixturevalue("postgres_url")
-    return found
+@pytest.fixture
+def store(url: str) -> str:
+    return url
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import understudy as us
-from tests.support.freezing import forked, is_all_over, outcome_of, stop, watching
+from tests.support.freezing import is_all_over, outcome_of, stop, watching
+from tests.support.killing import forked
 from tests.support.scripts import eventually
 from tests.support.shelf import Shelf, caller, take
 from understudy.actors.stores import sqlite_writer

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -19,11 +18,6 @@ from understudy.vocabulary.runs.conversations import Window
 SAYS = "an id has a NUL character, which not every store can keep; expected a text without"
 KEY = us.ConversationKey("shop", "ada\0", "c-42")
 RUN = us.PausedRun(run_id="shop\0-1", revision=1, nonce="secret", payload="{}")
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/shop.db" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
 
 
 @pytest.fixture

@@ -18,14 +18,6 @@ LONG = "".join([f"{number * 40_503 % 65_536:04x}" for number in range(5000)])  #
 ODD = {"NUL": "\0", "long": LONG, "slashes": "/%/"}
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/runs.db"
-    found: str = request.getfixturevalue("postgres_url")
-    return found
-
-
 def caller(id: str, tool: us.Tool[..., object], asked: list[us.ToolCall], *sub_agents: us.Agent) -> us.Agent:
     """Return an agent that makes all calls in one turn, one after another, and says what it was told."""
 

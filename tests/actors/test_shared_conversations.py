@@ -46,13 +46,6 @@ class Gated:
         return says(str(len(request.messages)))
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/shop.db"
-    return str(request.getfixturevalue("postgres_url"))
-
-
 @pytest.fixture
 def here(url: str) -> Iterator[us.ActorSystem]:
     with us.ActorSystem("shop", store=url) as system:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator
-from pathlib import Path
 from typing import cast
 
 import pytest
@@ -73,13 +72,6 @@ def test_a_run_goes_on_in_another_system_with_the_agent_that_is_there(
 
     assert (outcome.text, outcome.run_id, outcome.iterations) == ("Done.", waiting.run_id, 2)
     assert [result.content for result in results_of(outcome)] == ["order 7", "paid 1200 for 7"]
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/shop.db"
-    return str(request.getfixturevalue("postgres_url"))
 
 
 def test_a_database_is_a_store(url: str) -> None:

@@ -23,15 +23,6 @@ from understudy.testing import calls, says
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is killed after a fork")
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Name a store that nobody has opened."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/runs.db"
-    found: str = request.getfixturevalue("postgres_url")
-    return found
-
-
 def looked_at(url: str) -> StoredRuns:
     database = look_at(url)
     assert database is not None

@@ -393,24 +393,29 @@ class SlowCommit:
         monkeypatch.setattr(RunTable, "commit_in", slow)
 
 
+def cancelled_during(commit: SlowCommit, handle: us.RunHandle[str]) -> us.RunCancelled:
+    """Cancel a run while a result is being committed, and return its error."""
+    assert commit.begun.wait(WAIT)
+    cancelled = threading.Thread(target=handle.cancel)
+    cancelled.start()
+    eventually(lambda: handle.status().phase == "cancelled", "the run is about to end")
+    commit.goes_on.set()
+    cancelled.join(WAIT)
+    with pytest.raises(us.RunCancelled) as ended:
+        handle.result(timeout=WAIT)
+    return ended.value
+
+
 def test_a_cancel_during_the_commit_waits_for_it_and_takes_the_result(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit = SlowCommit(monkeypatch)
     agent = caller(tool(takes_one))
     with shelf.system() as system:
-        handle = agent.submit("go", system=system)
-        assert commit.begun.wait(WAIT)
-        cancelled = threading.Thread(target=handle.cancel)
-        cancelled.start()
-        eventually(lambda: handle.status().phase == "cancelled", "the run is about to end")
-        commit.goes_on.set()
-        cancelled.join(WAIT)
-        with pytest.raises(us.RunCancelled) as ended:
-            handle.result(timeout=WAIT)
+        ended = cancelled_during(commit, agent.submit("go", system=system))
 
-        assert [result.content for message in ended.value.messages for result in message.tool_results] == ["booked"]
-        assert finished(agent.resume(ended.value.token, system=system)).text == "booked"
+        assert [result.content for message in ended.messages for result in message.tool_results] == ["booked"]
+        assert finished(agent.resume(ended.token, system=system)).text == "booked"
     assert shelf.units == 6
 
 
@@ -469,16 +474,8 @@ def test_a_cancel_during_one_of_two_commits_keeps_that_result_alone(
     commit = SlowCommit(monkeypatch)
     agent = caller(tool(takes_one), calls=2)
     with shelf.system() as system:
-        handle = agent.submit("go", system=system)
-        assert commit.begun.wait(WAIT)
-        cancelled = threading.Thread(target=handle.cancel)
-        cancelled.start()
-        eventually(lambda: handle.status().phase == "cancelled", "the run is about to end")
-        commit.goes_on.set()
-        cancelled.join(WAIT)
-        with pytest.raises(us.RunCancelled) as ended:
-            handle.result(timeout=WAIT)
-        answers = finished(agent.resume(ended.value.token, system=system)).text.split("; ")
+        ended = cancelled_during(commit, agent.submit("go", system=system))
+        answers = finished(agent.resume(ended.token, system=system)).text.split("; ")
     assert (answers.count("booked"), len(answers), shelf.units) == (1, 2, 6)
 
 

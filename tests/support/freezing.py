@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import understudy as us
@@ -21,17 +20,6 @@ def watching(store: str, *agents: us.Agent) -> Generator[us.ActorSystem]:
         yield system
     finally:
         system.stop()
-
-
-def forked(do: Callable[[], object]) -> int:
-    """Do something in a forked child; returns its number."""
-    child = os.fork()
-    if child == 0:
-        try:
-            do()
-        finally:
-            os._exit(0)
-    return child
 
 
 def stop() -> None:

@@ -16,15 +16,20 @@ from understudy.testing import says
 Runner: TypeAlias = "us.Runner[Any]"
 
 
-def killed(do: Callable[[], object]) -> bool:
-    """Do something in a forked child; returns whether the child was killed before it had done it."""
+def forked(do: Callable[[], object]) -> int:
+    """Do something in a forked child; returns its number."""
     child = os.fork()
     if child == 0:
         try:
             do()
         finally:
             os._exit(0)
-    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    return child
+
+
+def killed(do: Callable[[], object]) -> bool:
+    """Do something in a forked child; returns whether the child was killed before it had done it."""
+    return os.WIFSIGNALED(os.waitpid(forked(do), 0)[1])
 
 
 class Effects:
