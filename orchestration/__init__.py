@@ -31,6 +31,7 @@ from understudy.orchestration.group.group_run import GroupDone
 from understudy.orchestration.group.parallel_run import ParallelRun
 from understudy.orchestration.group.sequence_run import SequenceRun
 from understudy.orchestration.group.spec import GroupSpec
+from understudy.orchestration.streaming.turn_assembler import TurnAssembler
 from understudy.orchestration.supervision.restarts import Directive, OneForAll, OneForOne, RestForOne
 from understudy.orchestration.supervision.supervisor import Child, Supervisor
 
@@ -77,5 +78,6 @@ __all__ = [
     "SubAgentLike",
     "Supervisor",
     "Task",
+    "TurnAssembler",
     "Workflow",
 ]

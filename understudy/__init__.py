@@ -111,6 +111,7 @@ if TYPE_CHECKING:
         SubAgentLike,
         Supervisor,
         Task,
+        TurnAssembler,
         Workflow,
     )
     from understudy.providers import (
@@ -175,6 +176,15 @@ if TYPE_CHECKING:
         says,
     )
     from understudy.vocabulary.models import Model
+    from understudy.vocabulary.pieces import (
+        CallPiece,
+        Piece,
+        ReasoningPiece,
+        TextPiece,
+        TurnEnd,
+        UsagePiece,
+        WholePiece,
+    )
     from understudy.vocabulary.runs.callbacks import (
         Abort,
         AgentCallback,
@@ -393,6 +403,15 @@ else:
             "calls",
             "says",
         ),
+        "understudy.vocabulary.pieces": (
+            "CallPiece",
+            "Piece",
+            "ReasoningPiece",
+            "TextPiece",
+            "TurnEnd",
+            "UsagePiece",
+            "WholePiece",
+        ),
         "understudy.vocabulary.actors.messages": (
             "Down",
             "Mailbox",
@@ -442,6 +461,7 @@ else:
             "SubAgentLike",
             "Supervisor",
             "Task",
+            "TurnAssembler",
             "Workflow",
         ),
         "understudy.vocabulary.runs.outcomes": (
@@ -575,6 +595,7 @@ __all__ = [
     "CallCheck",
     "CallChecks",
     "CallModel",
+    "CallPiece",
     "CallTools",
     "CallbackAbort",
     "CallbackAction",
@@ -672,6 +693,7 @@ __all__ = [
     "PauseStore",
     "PausedRun",
     "PersistentMemory",
+    "Piece",
     "Price",
     "ProtocolViolation",
     "ProviderError",
@@ -679,6 +701,7 @@ __all__ = [
     "Query",
     "RateLimited",
     "ReasoningPart",
+    "ReasoningPiece",
     "Reconciliation",
     "Recorder",
     "Rehearsal",
@@ -743,6 +766,7 @@ __all__ = [
     "TaskResult",
     "TextDelta",
     "TextPart",
+    "TextPiece",
     "Timer",
     "Timing",
     "TokenLeased",
@@ -760,7 +784,9 @@ __all__ = [
     "ToolTimeout",
     "ToolUnavailable",
     "Toolset",
+    "TurnAssembler",
     "TurnDropped",
+    "TurnEnd",
     "TurnFinished",
     "TurnOutcome",
     "TurnStarted",
@@ -768,8 +794,10 @@ __all__ = [
     "UnfinishedRun",
     "UnknownToken",
     "Usage",
+    "UsagePiece",
     "Vertex",
     "WaitingRun",
+    "WholePiece",
     "WindowedMemory",
     "WorkAbandoned",
     "WorkOverdue",

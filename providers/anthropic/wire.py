@@ -7,7 +7,6 @@ import re
 from understudy.providers.wire.endings import neutral
 from understudy.providers.wire.json_values import (
     WrongShape,
-    arguments,
     as_object,
     as_text,
     count,
@@ -21,6 +20,7 @@ from understudy.providers.wire.json_values import (
 from understudy.providers.wire.output_formats import anthropic_format
 from understudy.providers.wire.result_parts import split
 from understudy.providers.wire.settings import lay_over, refuse
+from understudy.vocabulary.json_reading import arguments
 from understudy.vocabulary.media import Media, text_of
 from understudy.vocabulary.messages import (
     FilePart,

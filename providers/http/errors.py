@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping
 
 from understudy.errors import AuthenticationError, ContextOverflow, ProviderError, ProviderTimeout, RateLimited
-from understudy.providers.wire.json_values import is_array, is_object, items, parse, text
+from understudy.providers.wire.json_values import is_array, is_object, items, text
+from understudy.vocabulary.json_reading import parse
 from understudy.vocabulary.messages import JsonObject, JsonValue
 
 from .overflow import overflow_in

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from understudy.errors import AuthenticationError, ProviderError
 from understudy.providers.wire.endings import unfinished, usage_of, with_usage_of
-from understudy.providers.wire.json_values import WrongShape, as_object, parse, written
+from understudy.providers.wire.json_values import WrongShape, as_object, written
 from understudy.vocabulary.checks import UNSET, Unset, checked_seconds
 from understudy.vocabulary.context.scope import account_of_turn, current_scope
+from understudy.vocabulary.json_reading import parse
 from understudy.vocabulary.messages import JsonObject, ModelRequest, ModelTurn
 from understudy.vocabulary.models import DEFAULT_MODEL_TIMEOUT
 

@@ -1,11 +1,10 @@
-"""Reads and writes JSON, and narrows JSON values to the types of a wire format."""
+"""Writes JSON, and narrows JSON values to the types of a wire format."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from math import isfinite
-from typing import NoReturn, TypeGuard
+from typing import TypeGuard
 
 from understudy.vocabulary.checks import DEEPEST, not_json
 from understudy.vocabulary.messages import JsonObject, JsonValue, ToolCall
@@ -16,39 +15,6 @@ UNREADABLE = "INVALID_JSON"
 
 class WrongShape(ValueError):
     """JSON that breaks the API's format; the message has the place, the expected and the actual value."""
-
-
-def parse(text: str | bytes, *, in_range: bool = True) -> JsonValue:
-    """Read JSON as defined by RFC 8259.
-
-    Args:
-        text: the JSON.
-        in_range: refuse a number too large for a float, such as 1e999; otherwise it becomes infinite.
-
-    Raises:
-        ValueError: the text is not JSON; NaN and Infinity, which Python accepts, are not JSON.
-    """
-    try:
-        value: JsonValue = json.loads(text, parse_constant=_no_constant, parse_float=_finite if in_range else float)
-    except RecursionError:
-        problem = "nested too deeply"
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        problem = str(error)
-    else:
-        return value
-    # Outside the except block: the decoder's error holds the whole text, which may quote a key.
-    raise ValueError(problem)
-
-
-def _no_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not JSON")
-
-
-def _finite(word: str) -> float:
-    number = float(word)
-    if not isfinite(number):
-        raise ValueError(f"{word[:20]} is a number out of range")
-    return number
 
 
 def written(value: JsonValue) -> str:
@@ -130,33 +96,6 @@ def total(*numbers: int | None) -> int | None:
     """Add the known numbers; None if none is known."""
     known = [n for n in numbers if n is not None]
     return sum(known) if known else None
-
-
-def arguments(value: JsonValue) -> tuple[JsonObject, str | None]:
-    """Read a tool call's arguments: the object, and the model's own text if that is not an object.
-
-    OpenAI API, Chat completions: arguments are JSON in a string that the model wrote; it may be empty or broken.
-    """
-    if is_object(value):
-        return ({}, _as_text(value)) if not_json(value, "arguments") else (value, None)
-    if value is None:
-        return {}, None
-    if not isinstance(value, str):
-        return {}, _as_text(value)
-    if not value.strip():
-        return {}, None
-    try:
-        parsed = parse(value)
-    except ValueError:
-        return {}, value
-    return (parsed, None) if is_object(parsed) and not not_json(parsed, "arguments") else ({}, value)
-
-
-def _as_text(value: JsonValue) -> str:
-    try:
-        return json.dumps(value)
-    except RecursionError:
-        return "(nested too deeply)"
 
 
 def sendable(call: ToolCall) -> JsonObject:

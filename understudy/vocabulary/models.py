@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from .messages import ModelRequest, ModelTurn
+from .pieces import Piece
 
 DEFAULT_MODEL_TIMEOUT = 120.0  # Seconds for one model call with its retries; a long answer takes a minute or two.
 
@@ -47,6 +49,23 @@ class Model(Protocol):
         """Return the model's turn; blocks the calling thread.
 
         Should respect `current_scope()`. Raises a `ProviderError` if there is no turn.
+        """
+        ...
+
+
+@runtime_checkable
+class StreamingModel(Protocol):
+    """A model that can show its turn while it writes it. `complete` of the same object answers in one."""
+
+    def complete(self, request: ModelRequest) -> ModelTurn:
+        """As of `Model`."""
+        ...
+
+    def stream(self, request: ModelRequest) -> Iterator[Piece]:
+        """Return the model's turn in pieces, the last of them a `TurnEnd`; the iterator blocks the thread that reads it.
+
+        Should respect `current_scope()`. The iterator is closed, if it has `close`, when nobody reads on. Raises a
+        `ProviderError` if there is no turn.
         """
         ...
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeAlias, cast
 
 from understudy.commandline.report import WIDEST_ASKED, one_line, shown_call
-from understudy.providers.wire.json_values import parse
+from understudy.vocabulary.json_reading import parse
 from understudy.vocabulary.messages import JsonObject, ToolCall
 from understudy.vocabulary.runs.outcomes import Approve, Decision, Pause, PauseAnswer, Reject
 

@@ -18,8 +18,8 @@ from understudy.commandline.report import UsageMistake, one_line
 from understudy.orchestration.definitions.workflow import Workflow
 from understudy.orchestration.graph.parameters import check_parameters
 from understudy.orchestration.graph.spec import uses_input
-from understudy.providers.wire.json_values import parse
 from understudy.vocabulary.checks import not_json
+from understudy.vocabulary.json_reading import parse
 from understudy.vocabulary.messages import JsonValue
 from understudy.vocabulary.runs.events import Event, RunFailed, RunFinished
 from understudy.vocabulary.runs.memory import MemoryNotUsed

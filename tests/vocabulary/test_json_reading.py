@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.providers.wire.json_values import parse
+from understudy.vocabulary.json_reading import parse
 
 
 @pytest.mark.parametrize(

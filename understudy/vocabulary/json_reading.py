@@ -1,0 +1,71 @@
+"""Reads JSON: any text, and the arguments that a model wrote for a tool call."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from math import isfinite
+from typing import NoReturn
+
+from .checks import not_json
+from .json_types import JsonObject, JsonValue
+
+
+def parse(text: str | bytes, *, in_range: bool = True) -> JsonValue:
+    """Read JSON as defined by RFC 8259.
+
+    Args:
+        text: the JSON.
+        in_range: refuse a number too large for a float, such as 1e999; otherwise it becomes infinite.
+
+    Raises:
+        ValueError: the text is not JSON; NaN and Infinity, which Python accepts, are not JSON.
+    """
+    try:
+        value: JsonValue = json.loads(text, parse_constant=_no_constant, parse_float=_finite if in_range else float)
+    except RecursionError:
+        problem = "nested too deeply"
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        problem = str(error)
+    else:
+        return value
+    # Outside the except block: the decoder's error holds the whole text, which may quote a key.
+    raise ValueError(problem)
+
+
+def _no_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not JSON")
+
+
+def _finite(word: str) -> float:
+    number = float(word)
+    if not isfinite(number):
+        raise ValueError(f"{word[:20]} is a number out of range")
+    return number
+
+
+def arguments(value: JsonValue) -> tuple[JsonObject, str | None]:
+    """Read a tool call's arguments: the object, and the model's own text if that is not an object.
+
+    OpenAI API, Chat completions: arguments are JSON in a string that the model wrote; it may be empty or broken.
+    """
+    if isinstance(value, Mapping):
+        return ({}, _as_text(value)) if not_json(value, "arguments") else (value, None)
+    if value is None:
+        return {}, None
+    if not isinstance(value, str):
+        return {}, _as_text(value)
+    if not value.strip():
+        return {}, None
+    try:
+        parsed = parse(value)
+    except ValueError:
+        return {}, value
+    return (parsed, None) if isinstance(parsed, Mapping) and not not_json(parsed, "arguments") else ({}, value)
+
+
+def _as_text(value: JsonValue) -> str:
+    try:
+        return json.dumps(value)
+    except RecursionError:
+        return "(nested too deeply)"
