@@ -51,6 +51,14 @@ class Executor(SeatedCell[ToolCallTask]):
         return message.call
 
 
+class _ToolRef(weakref.ref[Tool[..., object]]):
+    """A weak reference that knows the identity of its tool when that is gone."""
+
+    __slots__ = ("identity",)
+
+    identity: int
+
+
 class Executors:
     """Finds the executor of a tool. Safe to use from any thread.
 
@@ -65,8 +73,9 @@ class Executors:
         """Guards changes to the tables, so that each tool has one executor. The first table is read without it."""
         self._of_tools: dict[int, Executor] = {}
         """By the identity of the tool: a weak dictionary would cost each call more than everything else here."""
-        self._alive: dict[int, weakref.ref[Tool[..., object]]] = {}
+        self._alive: dict[int, _ToolRef] = {}
         """The tools of that table; one that is gone takes its entry out before anything else has its identity."""
+        self._gone = partial(_forget, self._of_tools, self._alive)
         self._given: weakref.WeakKeyDictionary[Key, Executor] = weakref.WeakKeyDictionary()
         self._made: weakref.WeakKeyDictionary[ActorCell, dict[Origin, tuple[int, Executor]]] = (
             weakref.WeakKeyDictionary()
@@ -99,7 +108,8 @@ class Executors:
         executor = self._of_tools.get(identity)
         if executor is None:
             executor = self._new(tool.name, tool.max_parallel)
-            self._alive[identity] = weakref.ref(tool, partial(_forget, self._of_tools, self._alive, identity))
+            self._alive[identity] = alive = _ToolRef(tool, self._gone)
+            alive.identity = identity
             self._of_tools[identity] = executor
         return executor
 
@@ -131,15 +141,10 @@ class Executors:
             executor.stop()
 
 
-def _forget(
-    of_tools: dict[int, Executor],
-    alive: dict[int, weakref.ref[Tool[..., object]]],
-    identity: int,
-    _: weakref.ref[Tool[..., object]],
-) -> None:
+def _forget(of_tools: dict[int, Executor], alive: dict[int, _ToolRef], gone: _ToolRef) -> None:
     """Take out a tool that is gone. It may go at any moment on any thread, so no lock is taken here."""
-    of_tools.pop(identity, None)
-    alive.pop(identity, None)
+    of_tools.pop(gone.identity, None)
+    alive.pop(gone.identity, None)
 
 
 def call_tool(order: ToolCallTask, arguments: Mapping[str, object]) -> object:

@@ -421,7 +421,7 @@ class Agent(TurnRunner[T_co]):
             system=self.system_prompt if isinstance(self.system_prompt, str) else None,
             tools=tuple([tool.spec for tool in tools]),
             approvals={t.name: None if callable(t.approval) else t.approval for t in tools},
-            asks=frozenset([tool.name for tool in tools if asks_user(tool)]),
+            asks=frozenset(asking) if (asking := [tool.name for tool in tools if asks_user(tool)]) else _NONE,
             sub_agents={each.name: each.runner.fingerprint() for each in self.sub_agents},
             settings=self.settings,
             max_iterations=cap_of(self.criteria, self.max_iterations),
@@ -452,6 +452,9 @@ class Agent(TurnRunner[T_co]):
     _output: OutputType | None
     _overrides: list[Model]
     _run_spec: RunSpec | None
+
+
+_NONE: frozenset[str] = frozenset()
 
 
 def _as_given(model: ModelName | Model) -> ModelLike:

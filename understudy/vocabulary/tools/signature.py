@@ -7,7 +7,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from types import UnionType
+from types import MethodType, UnionType
 from typing import TYPE_CHECKING, Union, cast, get_args, get_origin
 
 from understudy.vocabulary.context.session import ToolContext
@@ -165,8 +165,8 @@ def takes_context_first(function: Callable[..., object]) -> bool:
 
 def signature_of(function: Callable[..., object], name: str) -> Signature:
     """Return the function's one `Signature`, whichever tools and agents share it."""
-    bound = inspect.ismethod(function)
-    inner: Callable[..., object] = function.__func__ if inspect.ismethod(function) else function
+    bound = isinstance(function, MethodType)
+    inner: Callable[..., object] = function.__func__ if isinstance(function, MethodType) else function
     known = getattr(inner, _KEPT, None)
     if isinstance(known, Signature) and known.function is inner and (known.receiver is not None or not bound):
         return known

@@ -54,7 +54,9 @@ def tools_in(given: ToolSource) -> tuple[Tool[..., object], ...]:
         TypeError: it is no tool and no toolset.
         ValueError: a toolset has no tools, or a prefix makes names that no provider takes.
     """
-    origin = None if isinstance(given, Tool) else _origin(given)
+    if isinstance(given, Tool):
+        return (_alone(as_tool(cast(ToolLike, given))),)
+    origin = _origin(given)
     if origin is None:
         return (_alone(as_tool(cast(ToolLike, given))),)
     cls = cast("type[Toolset]", origin.cls)
