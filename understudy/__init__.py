@@ -114,7 +114,6 @@ if TYPE_CHECKING:
         TurnAssembler,
         Workflow,
     )
-    from understudy.orchestration.front_ends.event_json import event_json
     from understudy.providers import (
         Anthropic,
         FunctionModel,
@@ -215,6 +214,7 @@ if TYPE_CHECKING:
         ContextCompacted,
         ConversationDiverged,
         Event,
+        ReasoningDelta,
         RetryScheduled,
         RunFailed,
         RunFinished,
@@ -222,6 +222,7 @@ if TYPE_CHECKING:
         SessionNotSaved,
         SessionOverwritten,
         TextDelta,
+        ToolCallDelta,
         ToolFinished,
         ToolProgress,
         ToolStarted,
@@ -252,6 +253,7 @@ if TYPE_CHECKING:
     )
     from understudy.vocabulary.runs.pause_store import LeasedPauseStore, PausedRun, PauseStore
     from understudy.vocabulary.runs.stored_runs import StoredRunStatus
+    from understudy.vocabulary.runs.streams import RunStream
     from understudy.vocabulary.tools.artifact_reader import read_artifact
     from understudy.vocabulary.tools.decorator import tool
     from understudy.vocabulary.tools.definition import Tool, ToolLike
@@ -349,6 +351,7 @@ else:
             "ContextCompacted",
             "ConversationDiverged",
             "Event",
+            "ReasoningDelta",
             "RetryScheduled",
             "RunFailed",
             "RunFinished",
@@ -356,6 +359,7 @@ else:
             "SessionNotSaved",
             "SessionOverwritten",
             "TextDelta",
+            "ToolCallDelta",
             "ToolFinished",
             "ToolProgress",
             "ToolStarted",
@@ -465,7 +469,7 @@ else:
             "TurnAssembler",
             "Workflow",
         ),
-        "understudy.orchestration.front_ends.event_json": ("event_json",),
+        "understudy.vocabulary.runs.streams": ("RunStream",),
         "understudy.vocabulary.runs.outcomes": (
             "Approve",
             "Complete",
@@ -702,6 +706,7 @@ __all__ = [
     "ProviderTimeout",
     "Query",
     "RateLimited",
+    "ReasoningDelta",
     "ReasoningPart",
     "ReasoningPiece",
     "Reconciliation",
@@ -731,6 +736,7 @@ __all__ = [
     "RunHandle",
     "RunSpec",
     "RunStatus",
+    "RunStream",
     "RunTimedOut",
     "Runner",
     "Scope",
@@ -775,6 +781,7 @@ __all__ = [
     "TokenUsed",
     "Tool",
     "ToolCall",
+    "ToolCallDelta",
     "ToolContext",
     "ToolError",
     "ToolFinished",
@@ -813,7 +820,6 @@ __all__ = [
     "configure_logging",
     "current_scope",
     "draw",
-    "event_json",
     "first",
     "load_spec",
     "load_spec_text",

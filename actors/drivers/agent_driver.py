@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from understudy.actors.cells.envelope import Fate
 from understudy.actors.memory.attempts import MemoryFailed
-from understudy.actors.run_view.errors import checked_turn, model_failure, model_time, model_timeout, timed_out
+from understudy.actors.run_view.errors import model_failure, model_time, streamed_time, timed_out
 from understudy.actors.run_view.run_lines import tell_late_driver
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.ownership import Stale
@@ -25,22 +25,20 @@ from understudy.errors import (
     AgentCrashed,
     AgentDown,
     ContextOverflow,
-    RunTimedOut,
     ToolError,
     UnderstudyError,
     in_words,
 )
 from understudy.orchestration.agent.steps import AwaitApproval, AwaitInput, CallModel, CallTools, Done
 from understudy.orchestration.definitions.sub_agent import SubAgent
-from understudy.orchestration.supervision.call_time import GRACE
 from understudy.vocabulary.context.overlays import lasting
-from understudy.vocabulary.context.scope import enter_scope, leave_scope
-from understudy.vocabulary.messages import ModelRequest, ModelTurn, ToolCall, ToolResult
+from understudy.vocabulary.messages import ModelRequest, ToolCall, ToolResult
 from understudy.vocabulary.models import Model, ModelName
 
 from .agent_pause import paused_outcome, turn_outcome
 from .callbacks import CallbackDispatcher
 from .early_results import write_result
+from .model_call import ask_model, first_deadline, is_streamed
 from .output_checks import check_answer, with_output
 from .reconciling import reconcile
 from .summary_call import shortened, sum_up
@@ -189,19 +187,16 @@ class AgentDriver:
         record, epoch = self._record, self._epoch
         if self._moments is not None and record.unfed is None and self._moments.before_model_call(request):
             return
-        model = record.agent.current_model
-        if model is not self._timed_model:
-            self._timed_model, self._model_time = model, model_time(record.agent)
-        limit = self._model_time
-        scope = TurnScope(None if limit is None else time.monotonic() + limit, time.monotonic, record.scope)
-        scope.is_turn, scope.log, scope.turn = True, record.log, request.turn
-        deadline = inf if scope.deadline is None else scope.deadline + GRACE
-        record.begin_step(epoch, f"waiting for the model, turn {request.turn}", deadline)
-        record.log.note(request.turn)
         turn = record.unfed
+        model = self._model() if turn is None else None
+        scope = self._scope(request, model)
+        record.begin_step(epoch, f"waiting for the model, turn {request.turn}", first_deadline(scope, model))
+        record.is_streaming = scope.is_streamed
+        record.log.note(request.turn)
         if turn is None:
+            assert model is not None
             try:
-                turn = record.keep(self._ask_model(request, scope))
+                turn = record.keep(ask_model(record, epoch, model, request, scope))
             except BaseException as error:
                 record.cut_off(scope, error)
                 if isinstance(error, ContextOverflow) and shortened(record, epoch, error):
@@ -215,35 +210,40 @@ class AgentDriver:
                 about["output_problem"] = self._checked.problem
             record.take_turn(epoch, turn, about)
 
+    def _scope(self, request: ModelRequest, model: Model | None) -> TurnScope:
+        """Return the scope of the next call of a model; without a model the turn is there already."""
+        record = self._record
+        if is_streamed(record, model):
+            limit, is_in_pieces = streamed_time(record.agent), True
+        else:
+            own = record.agent.current_model
+            if own is not self._timed_model:
+                self._timed_model, self._model_time = own, model_time(record.agent)
+            limit, is_in_pieces = self._model_time, False
+        scope = TurnScope(None if limit is None else time.monotonic() + limit, time.monotonic, record.scope)
+        scope.is_turn, scope.log, scope.turn, scope.is_streamed = True, record.log, request.turn, is_in_pieces
+        return scope
+
     def _sum_up(self, step: CallModel) -> None:
         other = None if step.compaction is None else step.compaction.other_model
         model = self._model() if other is None else _resolved(other)
         sum_up(self._record, self._epoch, model, step.request, is_own=other is None)
 
-    def _ask_model(self, request: ModelRequest, scope: TurnScope) -> ModelTurn:
-        token = enter_scope(scope)
-        try:
-            return checked_turn(self._record, self._model().complete(request))
-        except RunTimedOut as error:
-            if self._record.scope.remaining() == 0.0:
-                raise
-            raise model_timeout(self._record, None if scope.remaining() == 0.0 else error) from error
-        except (UnderstudyError, Stale):
-            raise
-        except BaseException as error:  # a model's failure is the run's, not the agent's: another driver would not help
-            raise model_failure(self._record, error) from error
-        finally:
-            leave_scope(token)
-
     def _model(self) -> Model:
-        agent = self._record.agent
-        model = agent.current_model
-        if isinstance(model, ModelName):
-            from understudy.providers import Rehearsal
+        """Return the agent's model; a string names one, whose client may be made now."""
+        record = self._record
+        model = record.agent.current_model
+        try:
+            if isinstance(model, ModelName):
+                from understudy.providers import Rehearsal
 
-            if agent.criteria and model.provider == "rehearsal":
-                return Rehearsal(agent.criteria)
-        return _resolved(model)
+                if record.agent.criteria and model.provider == "rehearsal":
+                    return Rehearsal(record.agent.criteria)
+            return _resolved(model)
+        except UnderstudyError:
+            raise
+        except BaseException as error:  # the run's failure, not the agent's: another driver would not help
+            raise model_failure(record, error) from error
 
     # --- tools
 

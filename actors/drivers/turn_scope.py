@@ -13,12 +13,14 @@ class TurnScope(Scope):
     Attributes:
         log: of the run.
         turn: which call it is; None for a summary of the conversation.
+        is_streamed: whether its turn comes in pieces.
     """
 
-    __slots__ = ("log", "turn")  # filled by the driver: an `__init__` would cost every turn a call more
+    __slots__ = ("is_streamed", "log", "turn")  # filled by the driver: an `__init__` would cost every turn a call more
 
     log: RunLog
     turn: int | None
+    is_streamed: bool
 
     def tell_retry(self, attempt: int, wait: float, error: BaseException) -> None:
         if not self.cancelled:  # else the call was given up, and another one may be under way

@@ -19,7 +19,7 @@ from understudy.vocabulary.context.account import Account
 from .run_owners import Standing
 
 if TYPE_CHECKING:
-    from understudy.actors.run_view.event_reader import EventCount
+    from understudy.actors.run_view.event_count import EventCount
     from understudy.orchestration.saving.saved_run import SavedRun
 
 
@@ -251,7 +251,6 @@ class JournalPart:
         "_closed",
         "_outer",
         "_tells_spending",
-        "bare_revision",
         "events",
         "journal",
         "lock",
@@ -272,8 +271,6 @@ class JournalPart:
         """Counts the events of the run; made when its first rows are."""
         self.run: SavedRun | None = None
         """Who runs, as it was written."""
-        self.bare_revision: int | None = None
-        """The revision of the run when it was written without a session; None if it has one, or before it was written."""
         self.session = ""
         """The text of the session as it was written."""
         self.texts: dict[str, str] = {}

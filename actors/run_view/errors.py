@@ -19,7 +19,7 @@ from understudy.orchestration import Agent
 from understudy.orchestration.agent.turn_checks import fault_of_turn
 from understudy.vocabulary.checks import Unset
 from understudy.vocabulary.messages import ModelTurn
-from understudy.vocabulary.models import timeout_of
+from understudy.vocabulary.models import DEFAULT_IDLE_TIMEOUT, streamed_timeout_of, timeout_of
 
 if TYPE_CHECKING:
     from understudy.orchestration.definitions.runner import Runner
@@ -79,6 +79,12 @@ def checked_turn(record: AgentRunView, returned: object) -> ModelTurn:
     raise BadReply(f"the model of agent {record.agent.id!r} ({model}) returned no turn: {fault}{hint}", provider=model)
 
 
+def bad_stream(record: AgentRunView, fault: str) -> BadReply:
+    """Make the error of a model object whose `stream` gives no turn; `fault` says what came and what was expected."""
+    model = type(record.agent.current_model).__name__
+    return BadReply(f"the model of agent {record.agent.id!r} ({model}) streamed no turn: {fault}", provider=model)
+
+
 NO_DEPS = "the run was given no deps="
 
 
@@ -119,11 +125,19 @@ def model_time(agent: Agent[object]) -> float | None:
     return timeout_of(agent.current_model) if isinstance(own, Unset) else own
 
 
+def streamed_time(agent: Agent[object]) -> float | None:
+    """Return how many seconds a streamed call of the agent's model may take with its retries; None for no limit."""
+    own = agent.model_timeout
+    return streamed_timeout_of(agent.current_model) if isinstance(own, Unset) else own
+
+
 def model_timeout(record: AgentRunView, why: RunTimedOut | None = None) -> ProviderTimeout:
     """Make the error of a model call that took too long, or of one that would have and gave up before, and says `why`."""
-    what = (
-        f"gave no answer within {model_time(record.agent) or 0:g} s"
-        if why is None
-        else f"did not wait for its answer: {why}"
-    )
+    limit = streamed_time(record.agent) if record.is_streaming else model_time(record.agent)
+    if why is not None:
+        what = f"did not wait for its answer: {why}"
+    elif limit is None:
+        what = f"sent nothing more for over {DEFAULT_IDLE_TIMEOUT:g} s, and its answer has no end"
+    else:
+        what = f"gave no answer within {limit:g} s"
     return ProviderTimeout(f"the model of agent {record.agent.id!r} {what}", retryable=True)

@@ -16,6 +16,7 @@ from understudy.vocabulary.messages import ModelTurn, ToolCall, ToolResult, Usag
 from understudy.vocabulary.runs.outcomes import Outcome, TurnOutcome
 
 from .progress import Report
+from .shown_turn import ShownTurn
 
 TurnBegan: TypeAlias = int
 
@@ -131,7 +132,7 @@ class Retried:
 
 OfChildren: TypeAlias = ChildBegan | ChildEnded | Conflict | Delegated
 OfSession: TypeAlias = Overwritten | NotSaved
-RunLogEntry: TypeAlias = "TurnBegan | Diverged | Dropped | Compacted | Uncompacted | tuple[int, ModelTurn] | ToolCall | Report | Finished | Retried | OfChildren | OfSession | TurnOutcome[object] | BaseException"
+RunLogEntry: TypeAlias = "TurnBegan | Diverged | Dropped | Compacted | Uncompacted | tuple[int, ModelTurn] | ShownTurn | ToolCall | Report | Finished | Retried | OfChildren | OfSession | TurnOutcome[object] | BaseException"
 """Told apart by type, for a run notes several and most are never told: only a listener has events built."""
 
 
@@ -139,7 +140,7 @@ class Listener(Protocol):
     """Who reads a log."""
 
     def wake(self) -> None:
-        """Take note that there is a new fact; called under the log's lock."""
+        """Take note that there is something new; called under the log's lock, or by what shows a turn."""
         ...
 
 
@@ -151,6 +152,7 @@ class RunLog:
         "_listeners",
         "_lock",
         "began",
+        "began_at",
         "facts",
         "first_seq",
         "line_writer",
@@ -167,6 +169,8 @@ class RunLog:
         """Id of the run that this one was begun in; None outside of runs."""
         self.began = time.monotonic()
         """When the run began or went on, on the monotonic clock."""
+        self.began_at = time.time()
+        """The same, in seconds since the epoch."""
         self.first_seq = 0
         """Number of the first event; above 0 if the run paused before. Set before the run goes on."""
         self.line_writer: Callable[[RunLogEntry], object] | None = None
@@ -194,6 +198,38 @@ class RunLog:
                 listener.wake()
         if with_line and self.line_writer is not None:
             self.line_writer(fact)
+
+    def show(self, shown: ShownTurn) -> None:
+        """Note that readers are shown a turn while it is written; `wake` tells them of more."""
+        shown.attempt = self._attempts(shown.turn)
+        self.note(shown, with_line=False)
+
+    def _attempts(self, turn: int) -> int:
+        """Return how often a turn was tried, by clients and by drivers, the present attempt included."""
+        number = 0
+        for fact in reversed(self.facts):
+            match fact:
+                case int() if type(fact) is int:
+                    if fact != turn:
+                        break
+                    number += 1
+                case Retried(what="model", turn=number_of_turn):
+                    number += number_of_turn == turn
+                case (int(), ModelTurn()):
+                    break
+                case _:
+                    pass
+        return max(number, 1)
+
+    def wake(self) -> None:
+        """Tell the listeners that the turn that is shown has grown."""
+        for listener in self._listeners:
+            listener.wake()
+
+    @property
+    def has_listeners(self) -> bool:
+        """Whether somebody reads it now."""
+        return bool(self._listeners)
 
     def write_lines(self, facts: Iterable[RunLogEntry]) -> None:
         """Write the lines of facts that were added without them. Call it under no lock: a handler is code of a user."""

@@ -77,6 +77,11 @@ class AgentRunView(RunView, Protocol):
     """A run of an agent."""
 
     @property
+    def is_streaming(self) -> bool:
+        """Whether the model call that is under way shows its turn in pieces."""
+        ...
+
+    @property
     def agent(self) -> Agent[object]:
         """The agent that runs."""
         ...

@@ -84,6 +84,7 @@ class AgentRunRecord(RunRecord):
         "checked",
         "counted_unfed",
         "delegated",
+        "is_streaming",
         "last_turn",
         "machine",
         "raised",
@@ -117,6 +118,8 @@ class AgentRunRecord(RunRecord):
         self.delegated = DelegatedRuns()
         self.counted_unfed = False
         """Whether the account has the turn in `unfed`, because the run ended first."""
+        self.is_streaming = False
+        """Whether the model call that is under way shows its turn in pieces."""
         self.unfed: ModelTurn | None = None
         """A turn that was paid for and not fed yet; the next driver does not ask for it again."""
         self.answered: dict[Hashable, object] = {}
@@ -315,6 +318,12 @@ class AgentRunRecord(RunRecord):
             self.step_since = time.monotonic()
             self.step_order = order
             self.step_check = check
+            self.step_deadline = deadline
+
+    def renew_step(self, epoch: int, deadline: float) -> None:
+        """Note that the step of the driver goes on, and its new deadline."""
+        with self.lock:
+            self._check(epoch)
             self.step_deadline = deadline
 
     def begin_batch(self, epoch: int, batch: FinishedCalls) -> None:

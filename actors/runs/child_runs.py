@@ -100,6 +100,7 @@ def _part_of(outer: RunRecord, child: RunRecord, place: str) -> RunRecord:
     if outer.journal is not None:
         child.journal = outer.journal.inside(place, child.account)
     child.is_inner = True
+    child.streams = outer.streams
     child.in_resumed = outer.is_resumed
     child.caller_calls = outer.caller_calls
     child.ancestry = (*outer.ancestry, child.link)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Self
 
-from understudy.actors.run_view.event_reader import next_seq
+from understudy.actors.run_view.event_count import next_seq
 from understudy.actors.run_view.failsafe import safely
 from understudy.actors.run_view.log import Finished, RunLog
 from understudy.actors.run_view.run_lines import RunLines, lines_of
@@ -92,6 +92,7 @@ class RunRecord(Ownership, ABC):
         "session",
         "started_in",
         "stored",
+        "streams",
         "turn_hold",
         "writing",
     )
@@ -125,6 +126,8 @@ class RunRecord(Ownership, ABC):
         """Id of the outermost run it was begun in, or its own."""
         self.lease: Lease | None = None
         """Its claim to the conversation that its agent's memory knows."""
+        self.streams = options.stream
+        """Whether somebody may read its turns while they are written."""
         self.started_in: contextvars.Context = _NO_CONTEXT
         """The context variables of the code that began the run, and the run's own; each driver gets a copy."""
         self.caller_calls: CallerThreadCalls | None = None

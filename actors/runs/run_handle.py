@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Self
 
+from understudy.actors.run_view.event_position import EventPosition
 from understudy.actors.run_view.event_reader import events_of
 from understudy.actors.threads import cancel_hooks
 from understudy.actors.threads.promise import Late, Promise
@@ -87,8 +88,15 @@ class Handle(RunHandle[object], BaseFuture[Outcome[object]], Droppable):
         checked_plain("a done callback", callback)
         self._record.promise.when_done(lambda: callback(self))
 
-    def events(self, *, inner: bool = False) -> Iterator[Event]:
-        return events_of(self._record.log, inner=inner)
+    def events(
+        self, *, inner: bool = False, after: int | str | None = None, timeout: float | None = None
+    ) -> Iterator[Event]:
+        position = EventPosition.of(after)
+        if position is not None and inner:
+            raise ValueError("after= is a place among the events of one run: it does not go with inner=True")
+        if timeout is not None:
+            checked_wait("events", timeout)
+        return events_of(self._record.log, inner=inner, after=position, timeout=timeout)
 
     def status(self) -> RunStatus:
         return self._record.status()

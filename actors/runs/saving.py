@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from understudy.actors.run_view.event_reader import next_seq
+from understudy.actors.run_view.event_count import next_seq
 from understudy.vocabulary.context.overlays import lasting
 
 from .record import RunRecord

@@ -84,7 +84,7 @@ class AgentRef(ActorRef[str | Sequence[Part]], Generic[T_co]):
         **options: Unpack[RunKeywords],
     ) -> RunHandle[T_co]:
         """Begin a run in the reference's system and return its handle at once; takes what `run` takes."""
-        given = RunOptions(parameters=parameters, system=self._system, **options)
+        given = RunOptions(parameters=parameters, system=self._system, stream=True, **options)
         return cast("RunHandle[T_co]", runtime().submit(self._agent, input, given))
 
     @overload

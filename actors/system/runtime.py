@@ -65,7 +65,9 @@ class ThreadRuntime:
         _check_resume(token, options)
         checked = _runner(runner)
         _refuse_caller_tools(checked)
-        return _launched(*_prepare_again(checked, token, answer, options))
+        system, record = _prepare_again(checked, token, answer, options)
+        record.streams = True
+        return _launched(system, record)
 
     def run_turn(self, runner: object, input: str | Sequence[Part], options: RunOptions) -> TurnOutcome[object]:
         """Begin a run and carry out its first turn."""

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from logging import ERROR
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, overload
 
 import pykka
 
@@ -154,14 +154,26 @@ class Promise(pykka.Future[T]):
                 self._callbacks.remove(callback)
 
 
-def taken(news: queue.SimpleQueue[T]) -> T:
-    """Wait for an entry of a queue and take it; the main thread waits in slices, as for a promise."""
-    longest = SLICE if threading.current_thread() is threading.main_thread() else None
+@overload
+def taken(news: queue.SimpleQueue[T], timeout: None = None) -> T: ...
+@overload
+def taken(news: queue.SimpleQueue[T], timeout: float | None) -> T | None: ...
+def taken(news: queue.SimpleQueue[T], timeout: float | None = None) -> T | None:
+    """Wait for an entry of a queue and take it; the main thread waits in slices, as for a promise.
+
+    Returns:
+        The entry; None if there was none for `timeout` seconds.
+    """
+    slice_of_main = SLICE if threading.current_thread() is threading.main_thread() else None
+    deadline = None if timeout is None else time.monotonic() + timeout
     while True:
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        longest = slice_of_main if left is None else left if slice_of_main is None else min(left, slice_of_main)
         try:
             return news.get(timeout=longest)
-        except queue.Empty:
-            pass  # the slice is over: the interpreter has looked for a Ctrl-C, and the wait goes on
+        except queue.Empty:  # the slice is over, or the time: the interpreter has looked for a Ctrl-C
+            if deadline is not None and time.monotonic() >= deadline:
+                return None
 
 
 def _acquire(gate: threading.Lock, longest: float) -> bool:

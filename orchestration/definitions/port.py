@@ -28,6 +28,8 @@ class RunOptions:
     budget: Budget | None = None
     of_map: bool = False
     """Whether a map with a name keeps the result in the store."""
+    stream: bool = False
+    """Whether models that can show their turns in pieces, because somebody may read its events."""
 
 
 DEFAULT_MAP_PARALLEL = 16  # Runs: a key with the lowest limits bears them, and a batch is some ten times as fast.

@@ -11,6 +11,7 @@ from understudy.vocabulary.messages import JsonValue, Message, Part
 from understudy.vocabulary.other_names import OF_RUNNERS, explains_attributes
 from understudy.vocabulary.runs.handles import RunHandle
 from understudy.vocabulary.runs.outcomes import MapAnswer, MapFailure, Outcome
+from understudy.vocabulary.runs.streams import RunStream
 
 from .port import DEFAULT_MAP_PARALLEL, Answer, MapOptions, MapSystemKeywords, ResumeOptions, RunOptions, runtime
 
@@ -137,7 +138,10 @@ class Runner(ABC, Generic[T_co]):
         history: Sequence[Message] | None = None,
         budget: Budget | None = None,
     ) -> RunHandle[T_co]:
-        """Begin a run and return its handle at once; takes what `run` takes."""
+        """Begin a run and return its handle at once; takes what `run` takes.
+
+        Its models show their turns in pieces, if they can, for who reads `handle.events()`.
+        """
         options = RunOptions(
             session=session,
             conversation_id=conversation_id,
@@ -147,8 +151,48 @@ class Runner(ABC, Generic[T_co]):
             system=system,
             history=history,
             budget=budget,
+            stream=True,
         )
         return cast("RunHandle[T_co]", runtime().submit(self, input, options))
+
+    def stream(
+        self,
+        input: str | Sequence[Part],
+        *,
+        session: Mapping[str, JsonValue] | None = None,
+        conversation_id: str | None = None,
+        user_id: str | None = None,
+        deps: object = None,
+        timeout: float | None = None,
+        system: object = None,
+        history: Sequence[Message] | None = None,
+        budget: Budget | None = None,
+        inner: bool = False,
+    ) -> RunStream[T_co]:
+        """Begin a run and iterate over its events: `with agent.stream("Hi") as events:`; takes what `run` takes.
+
+        The run begins at once. The model's text comes in pieces, if the model can show it while it writes. At the end of the
+        `with` block a run that is not over is cancelled; without `with` it goes on, whatever becomes of the reader.
+
+        Args:
+            inner: also tell what happens in runs inside of this one, as of `RunHandle.events`.
+
+        Raises:
+            The error of the run, after its `RunFailed`.
+        """
+        options = RunOptions(
+            session=session,
+            conversation_id=conversation_id,
+            user_id=user_id,
+            deps=deps,
+            timeout=timeout,
+            system=system,
+            history=history,
+            budget=budget,
+            stream=True,
+        )
+        handle = cast("RunHandle[T_co]", runtime().submit(self, input, options))
+        return RunStream(handle, handle.events(inner=inner))
 
     @overload
     def map(

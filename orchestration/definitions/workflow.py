@@ -13,6 +13,7 @@ from understudy.vocabulary.checks import checked_number, checked_text, is_async
 from understudy.vocabulary.messages import JsonValue, Part
 from understudy.vocabulary.runs.handles import RunHandle
 from understudy.vocabulary.runs.outcomes import MapAnswer, MapFailure, Outcome, TaskResult
+from understudy.vocabulary.runs.streams import RunStream
 from understudy.vocabulary.tools.definition import NAME
 
 from .agent_rules import checked_watchers
@@ -308,7 +309,20 @@ class Workflow(Runner[object]):
         **options: Unpack[RunKeywords],
     ) -> RunHandle[object]:
         """Begin a run and return its handle at once; takes what `run` takes."""
-        return runtime().submit(self, input, RunOptions(parameters=parameters, system=system, **options))
+        return runtime().submit(self, input, RunOptions(parameters=parameters, system=system, stream=True, **options))
+
+    def stream(
+        self,
+        input: str | Sequence[Part] = "",
+        *,
+        parameters: Mapping[str, JsonValue] | None = None,
+        system: object = None,
+        inner: bool = False,
+        **options: Unpack[RunKeywords],
+    ) -> RunStream[object]:
+        """Begin a run and iterate over its events, as of `Agent.stream`; takes what `run` takes."""
+        handle = self.submit(input, parameters=parameters, system=system, **options)
+        return RunStream(handle, handle.events(inner=inner))
 
     @overload
     def map(

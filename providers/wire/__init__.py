@@ -3,6 +3,5 @@
 The `wire` modules of `openai`, `anthropic` and `google` call them on the way in and out. Writing a body: `settings` refuses
 what an API lacks and lays extra fields over the body, `output_formats` asks for an answer of a given form, and `result_parts`
 splits a tool's result into text and the pictures that an API accepts. Reading a body: `json_values` parses JSON and narrows
-it, raising `WrongShape` with the place; `endings` maps a provider's finish reason to ours; `server_events` splits a streamed body
-into events.
+it, raising `WrongShape` with the place; `endings` maps a provider's finish reason to ours.
 """

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import understudy as us
+from tests.support.events import numbers
 from tests.support.scripts import WAIT, eventually, finished, model_of, needs_approval, results_of
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
@@ -821,7 +822,7 @@ def test_text_that_was_told_and_is_rejected_is_told_to_be_dropped(
     assert (dropped.turn, dropped.text, dropped.by) == (1, "Rude.", "Manners")
     before = events[events.index(dropped) - 1]
     assert isinstance(before, us.TurnFinished)
-    assert [event.seq for event in events] == list(range(len(events)))
+    assert numbers(events) == list(range(len(numbers(events))))
 
 
 def test_calls_that_are_rejected_without_a_text_have_nothing_to_drop(system: us.ActorSystem) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import understudy as us
+from tests.support.events import numbers
 from tests.support.gates import Gate
 from tests.support.scripts import WAIT
 from understudy.actors.run_view.event_reader import events_of
@@ -52,7 +53,7 @@ def test_the_runs_inside_are_told_with_their_paths_in_the_order_of_each(system: 
     assert sorted(told(events, "report", "panel")) == sorted(children)
     assert told(events, "report") == ["ChildStarted", "ChildFinished"] * 2 + ["RunFinished"]
     for run_id in {event.run_id for event in events}:
-        seqs = [event.seq for event in events if event.run_id == run_id]
+        seqs = numbers(event for event in events if event.run_id == run_id)
         assert seqs == list(range(len(seqs)))
 
 
@@ -113,7 +114,7 @@ def test_a_sub_agents_run_is_told_between_the_beginning_and_the_end_of_its_call(
     (begun,) = place(events, lambda event: isinstance(event, us.ToolStarted) and event.path == ("lead",))
     (ended,) = place(events, lambda event: isinstance(event, us.ToolFinished) and event.path == ("lead",))
     assert (begun, ended) == (inside[0] - 1, inside[-1] + 1)
-    assert [event.seq for event in handle.events()] == list(range(len(list(handle.events()))))
+    assert numbers(handle.events()) == list(range(len(numbers(handle.events()))))
     assert events == list(handle.events(inner=True))
 
 

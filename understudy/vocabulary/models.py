@@ -13,6 +13,8 @@ from .pieces import Piece
 
 DEFAULT_MODEL_TIMEOUT = 120.0  # Seconds for one model call with its retries; a long answer takes a minute or two.
 
+DEFAULT_IDLE_TIMEOUT = 60.0  # Seconds between two pieces of a stream; providers send something more often than that.
+
 PROVIDERS = {
     "openai": "openai",
     "anthropic": "anthropic",
@@ -132,6 +134,20 @@ def timeout_of(model: ModelName | Model) -> float | None:
     """
     own = getattr(model, "model_timeout", DEFAULT_MODEL_TIMEOUT)
     return own if own is None or (isinstance(own, (int, float)) and own > 0) else DEFAULT_MODEL_TIMEOUT
+
+
+def streamed_timeout_of(model: ModelName | Model) -> float | None:
+    """Return the default limit, in seconds, of one streamed call with its retries; None for no limit, which is usual.
+
+    A model object can set it as `streamed_timeout`. A stream that stands still is ended by `idle_timeout`.
+    """
+    own = getattr(model, "streamed_timeout", None)
+    return own if isinstance(own, (int, float)) and own > 0 else None
+
+
+def guards_itself(model: object) -> bool:
+    """Whether a model ends its streams that stand still: it has an `idle_timeout`, in seconds, or None for no limit."""
+    return hasattr(model, "idle_timeout")
 
 
 ModelLike: TypeAlias = "str | Model"

@@ -24,11 +24,10 @@ OF_RUNNERS = {
     "astream": "use submit(…).events()",
     "batch": "use map",
     "invoke": "use run",
-    "iter": "use run_turn, or submit(…).events()",
+    "iter": "use run_turn, or stream",
     "kickoff": "use run",
-    "run_stream": "use submit(…).events()",
+    "run_stream": "use stream",
     "run_sync": "use run",
-    "stream": "use submit(…).events()",
     "tool": "use @us.tool and Agent(…, tools=[…])",
     "tool_plain": "use @us.tool and Agent(…, tools=[…])",
 }

@@ -153,10 +153,14 @@ class AgentCallback:
         name: what errors and reasons call it; the class's name, unless the class or the object says another.
         writes_log: whether it writes log lines about turns, tool calls and the end of a run; the runtime leaves out its own
             then.
+        hold: `"turn"` to show readers nothing of a turn before `after_model_call` has seen it. The model is asked for the
+            whole turn then. None shows each piece of a streamed turn at once; a rejected turn is taken back by
+            `TurnDropped`.
     """
 
     name: str = "AgentCallback"
     writes_log: bool = False
+    hold: Literal["turn"] | None = None
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

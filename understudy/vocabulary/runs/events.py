@@ -1,7 +1,10 @@
 """The events of a run.
 
-The last event of a handle is `RunFinished` or `RunFailed`, and there is exactly one of them. All are numbered without gaps, each
-run's on their own, and go on in number when a run goes on after a pause.
+The last event of a handle is `RunFinished` or `RunFailed`, and there is exactly one of them. All but the deltas are numbered
+without gaps, each run's on their own, and go on in number when a run goes on after a pause.
+
+Deltas are pieces of a model's turn. How a turn is cut into deltas differs from reader to reader: a slow one gets fewer and
+longer deltas. Their texts, joined, are the same.
 """
 
 from __future__ import annotations
@@ -23,6 +26,30 @@ class _Event:
     """Ids of the runners, from the one whose handle publishes the event to the one whose run it is about."""
     parent_run_id: str | None = None
     """Id of the outer run: the group's, or that of the agent or tool that started this one; None without one."""
+    time: float = field(default=0.0, compare=False)
+    """When it happened, in seconds since the epoch."""
+
+    @property
+    def id(self) -> str:
+        """The place of the event among those of its run, for `handle.events(after=…)` and `Last-Event-ID`."""
+        return str(self.seq)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Delta(_Event):
+    """A piece of the model's turn. Its `seq` is that of the event before it."""
+
+    text: str
+    turn: int = 1
+    attempt: int = 1
+    """Which try at the turn it is of, from 1. The pieces of a turn's last attempt are the turn's."""
+    offset: int = 0
+    """How many characters the deltas of this attempt have before this one."""
+
+    @property
+    def id(self) -> str:
+        """The place after the delta."""
+        return f"{self.seq}.{self.turn}.{self.attempt}.{self.offset + len(self.text)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,20 +73,43 @@ class TurnFinished(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnDropped(_Event):
-    """A callback or guardrail rejected or replaced the turn of the last `TurnFinished`: stop showing its text."""
+    """What was shown of a turn does not stand: stop showing its text.
+
+    A callback or guardrail rejected or replaced the turn of the last `TurnFinished`, or the model call failed after a part
+    of the turn was shown.
+    """
 
     turn: int
     text: str
     """The text of the turn's `TextDelta` events."""
     by: str
-    """The callback's name."""
+    """The callback's name; empty if the model call failed."""
+    attempt: int = 1
+    """The attempt whose deltas were shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextDelta(_Event):
-    """A piece of the model's text. A provider that does not stream gives one piece a turn."""
+class TextDelta(_Delta):
+    """A piece of the model's text. A model that does not stream gives one piece a turn."""
 
-    text: str
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReasoningDelta(_Delta):
+    """A piece of the model's reasoning before its answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallDelta(_Delta):
+    """The name of a tool that the model is about to call, and a piece of the arguments' JSON in `text`.
+
+    Only a model that streams gives it. The call itself comes with `ToolStarted`.
+    """
+
+    index: int
+    """Tells the calls of a turn apart."""
+    name: str
+    call_id: str = ""
+    """The provider's id of the call; empty if it sends none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,6 +277,8 @@ Event: TypeAlias = (
     | TurnFinished
     | TurnDropped
     | TextDelta
+    | ReasoningDelta
+    | ToolCallDelta
     | ToolStarted
     | ToolProgress
     | ToolFinished

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from understudy.vocabulary.answers.output_type import text_of
 from understudy.vocabulary.checks import checked_flag, found_instead
@@ -72,11 +72,18 @@ class OutputGuardrail(_Guardrail):
         name: what the error calls it.
         check: function of the context and the text: why it is rejected, or None.
         retry: tell the model the reason and let it try again, instead of ending the run with `CallbackAbort`.
+        hold: `"turn"` shows readers of events nothing of a turn before the guardrail has seen it; None shows each piece at
+            once, and a rejected text is taken back by `TurnDropped`.
     """
 
-    def __init__(self, name: str, check: TextCheck, *, retry: bool = False) -> None:
+    def __init__(
+        self, name: str, check: TextCheck, *, retry: bool = False, hold: Literal["turn"] | None = None
+    ) -> None:
         super().__init__(name, check)
         self._retry = checked_flag(f"guardrail {name!r}: retry", retry)
+        if hold not in (None, "turn"):
+            raise ValueError(f"guardrail {name!r}: hold must be 'turn' or None, got {hold!r}")
+        self.hold = hold
 
     def after_model_call(self, ctx: RunContext, turn: ModelTurn) -> CallbackAction:
         text = _text_in(turn, ctx.answer_tool)

@@ -164,13 +164,24 @@ class RunHandle(Future[Outcome[T_co]]):
         """
 
     @abstractmethod
-    def events(self, *, inner: bool = False) -> Iterator[Event]:
+    def events(
+        self, *, inner: bool = False, after: int | str | None = None, timeout: float | None = None
+    ) -> Iterator[Event]:
         """Iterate over the run's events, from its first one on, however late; ends after the terminal event.
 
+        Any number of readers read at their own pace, and none of them slows the run. Leaving the loop ends nothing.
+
         Args:
+            after: where to go on: the `seq` or the `id` of the last event that the reader had; None for the first event. Of a
+                delta that it had in part, the rest comes.
+            timeout: seconds to wait for each event; None for no limit.
             inner: also tell what happens in runs inside of this one, at any depth: children of groups and sub-agents.
                 Their events have the `path` and the `run_id` of their own run. How they end is told by `ChildFinished`
                 and `ToolFinished` of the run around them, which come after all else; the one terminal event is this run's.
+
+        Raises:
+            ValueError: `after` is no event's id, or is given with `inner`. Raised at once.
+            TimeoutError: no event came in that time; the run goes on.
         """
 
     @abstractmethod

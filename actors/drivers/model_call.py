@@ -1,0 +1,152 @@
+"""A call of a run's model: its turn in one, or in pieces that readers are shown as they come."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
+from math import inf
+from typing import TYPE_CHECKING, cast
+
+from understudy.actors.run_view.errors import bad_stream, checked_turn, model_failure, model_timeout
+from understudy.actors.run_view.log import Dropped, RunLog
+from understudy.actors.run_view.shown_turn import ShownTurn
+from understudy.actors.runs.ownership import Stale
+from understudy.errors import ProviderError, RunTimedOut, UnderstudyError
+from understudy.orchestration.streaming.turn_assembler import TurnAssembler
+from understudy.orchestration.supervision.call_time import GRACE
+from understudy.vocabulary.context.scope import enter_scope, leave_scope
+from understudy.vocabulary.messages import ModelRequest, ModelTurn
+from understudy.vocabulary.models import DEFAULT_IDLE_TIMEOUT, Model, StreamingModel, guards_itself
+from understudy.vocabulary.pieces import Piece
+
+if TYPE_CHECKING:
+    from understudy.actors.runs.agent_record import AgentRunRecord
+
+    from .turn_scope import TurnScope
+
+
+def is_streamed(record: AgentRunRecord, model: object) -> bool:
+    """Whether the next turn is to be shown while it is written: somebody may read it, and the model can do it.
+
+    A callback with `hold="turn"` wants nothing shown before it has seen the turn.
+    """
+    if not (record.streams or record.log.has_listeners) or not callable(getattr(model, "stream", None)):
+        return False
+    return all(callback.hold is None for callback in record.agent.callbacks)
+
+
+def ask_model(record: AgentRunRecord, epoch: int, model: Model, request: ModelRequest, scope: TurnScope) -> ModelTurn:
+    """Return the model's turn; blocks.
+
+    Args:
+        record: the run's.
+        epoch: the driver's.
+        model: the model that is asked.
+        request: what it is asked.
+        scope: of the call.
+
+    Raises:
+        UnderstudyError: there is no turn.
+        Stale: another driver has the run, or it is over.
+    """
+    token = enter_scope(scope)
+    try:
+        if scope.is_streamed:
+            return _StreamedTurn(record, epoch, cast(StreamingModel, model), request, scope).read()
+        return checked_turn(record, model.complete(request))
+    except RunTimedOut as error:
+        if record.scope.remaining() == 0.0:
+            raise
+        raise model_timeout(record, None if scope.remaining() == 0.0 else error) from error
+    except (UnderstudyError, Stale):
+        raise
+    except BaseException as error:  # a model's failure is the run's, not the agent's: another driver would not help
+        raise model_failure(record, error) from error
+    finally:
+        leave_scope(token)
+
+
+class _StreamedTurn:
+    """One stream of a model, read to its end on the driver's thread."""
+
+    __slots__ = ("_assembler", "_epoch", "_idle", "_model", "_record", "_request", "_shown")
+
+    def __init__(
+        self, record: AgentRunRecord, epoch: int, model: StreamingModel, request: ModelRequest, scope: TurnScope
+    ) -> None:
+        self._record = record
+        self._epoch = epoch
+        self._model = model
+        self._request = request
+        self._assembler = TurnAssembler()
+        self._shown = ShownTurn(request.turn)
+        self._idle = None if guards_itself(model) or scope.deadline is not None else DEFAULT_IDLE_TIMEOUT
+        """Seconds that the watchdog waits for the next piece; None if the model or the call's own limit sees to it."""
+
+    def read(self) -> ModelTurn:
+        """Return the turn, and show its pieces as they come. What was shown of a turn that fails is taken back."""
+        try:
+            pieces = self._pieces()
+            try:
+                for piece in pieces:
+                    self._take(piece)
+                    if self._assembler.is_complete:
+                        break  # a stream that goes on after its end must not keep the run
+            finally:
+                _close(pieces)
+            return self._whole()
+        except BaseException as error:
+            if isinstance(error, ProviderError) and error.partial is None and self._assembler.parts():
+                error.partial = self._assembler.partial()
+            if self._shown.attempt:
+                self._log.note(Dropped(self._request.turn, self._shown.text, ""))
+            raise
+
+    @property
+    def _log(self) -> RunLog:
+        return self._record.log
+
+    def _pieces(self) -> Iterator[Piece]:
+        stream: object = self._model.stream(self._request)
+        if isinstance(stream, Coroutine):
+            stream.close()  # else Python warns that nobody awaited it
+        if isinstance(stream, (Coroutine, AsyncIterator)):
+            raise bad_stream(self._record, f"got {type(stream).__name__}; write stream as a plain generator")
+        if isinstance(stream, (str, bytes)) or not isinstance(stream, Iterable):
+            raise bad_stream(self._record, f"got {type(stream).__name__}, expected an iterator of pieces")
+        return iter(cast("Iterable[Piece]", stream))
+
+    def _take(self, piece: Piece) -> None:
+        try:
+            self._assembler.add(piece)
+        except (TypeError, ValueError) as error:
+            raise bad_stream(self._record, str(error)) from None
+        if self._idle is not None:
+            self._record.renew_step(self._epoch, time.monotonic() + self._idle + GRACE)
+        if self._shown.add(piece):
+            if self._shown.attempt:
+                self._log.wake()
+            else:
+                self._log.show(self._shown)
+
+    def _whole(self) -> ModelTurn:
+        try:
+            turn = self._assembler.turn()
+        except ValueError as error:
+            raise bad_stream(self._record, str(error)) from None
+        return checked_turn(self._record, turn)
+
+
+def _close(pieces: Iterator[Piece]) -> None:
+    close = getattr(pieces, "close", None)
+    if callable(close):
+        close()
+
+
+def first_deadline(scope: TurnScope, model: object) -> float:
+    """Return until when the first piece, or the whole turn, must be there: the watchdog looks after it."""
+    if scope.deadline is not None:
+        return scope.deadline + GRACE
+    if not scope.is_streamed or guards_itself(model):
+        return inf
+    return time.monotonic() + 2 * DEFAULT_IDLE_TIMEOUT + GRACE

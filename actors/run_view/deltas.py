@@ -1,0 +1,41 @@
+"""The delta events of a turn: of one that is shown while it is written, and of one that came whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from understudy.vocabulary.messages import ModelTurn
+from understudy.vocabulary.runs.events import Event, ReasoningDelta, TextDelta, ToolCallDelta
+
+from .fact_events import About
+from .shown_turn import Segment, ShownTurn
+
+
+def delta_of(shown: ShownTurn, segment: Segment, text: str, offset: int, about: About) -> Event:
+    """Return the event of some text of a segment; `about` has the number of the event before it."""
+    turn, attempt = shown.turn, shown.attempt
+    match segment.kind:
+        case "text":
+            return TextDelta(text=text, turn=turn, attempt=attempt, offset=offset, **about)
+        case "reasoning":
+            return ReasoningDelta(text=text, turn=turn, attempt=attempt, offset=offset, **about)
+        case "call":
+            return ToolCallDelta(
+                text=text,
+                turn=turn,
+                attempt=attempt,
+                offset=offset,
+                index=segment.index,
+                name=segment.name,
+                call_id=segment.call_id,
+                **about,
+            )
+
+
+def deltas_of(response: ModelTurn, turn: int, attempt: int, about: About) -> Iterator[Event]:
+    """Return the deltas of a turn that came whole: its reasoning and its text, each in one."""
+    thinking, text = response.thinking, response.text
+    if thinking:
+        yield ReasoningDelta(text=thinking, turn=turn, attempt=attempt, **about)
+    if text:
+        yield TextDelta(text=text, turn=turn, attempt=attempt, offset=len(thinking), **about)

@@ -1,0 +1,64 @@
+"""`RunStream`: the events of a run, for a loop, and the run's end with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Generic, Self
+
+from .events import Event, RunFailed
+from .handles import RunHandle
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    T_co = TypeVar("T_co", covariant=True, default=str)
+else:
+    from typing import TypeVar
+
+    T_co = TypeVar("T_co", covariant=True)
+
+
+class RunStream(Generic[T_co]):
+    """The events of one run as they come. Iterating blocks the thread until the next one; for one thread at a time.
+
+    A run that fails gives `RunFailed`, and the next step of the iteration raises its error. Leaving the loop lets the run
+    go on; leaving a `with` block cancels a run that is not over.
+
+    Attributes:
+        handle: the run's handle.
+    """
+
+    __slots__ = ("_events", "_failed", "handle")
+
+    def __init__(self, handle: RunHandle[T_co], events: Iterator[Event]) -> None:
+        self.handle = handle
+        self._events = events
+        self._failed: BaseException | None = None
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Event:
+        failed, self._failed = self._failed, None
+        if failed is not None:
+            raise failed
+        event = next(self._events)
+        if isinstance(event, RunFailed):
+            self._failed = event.error
+        return event
+
+    def close(self) -> None:
+        """Read no more. The run goes on."""
+        close = getattr(self._events, "close", None)
+        if callable(close):
+            close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+        self.handle.cancel()
