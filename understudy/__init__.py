@@ -114,6 +114,7 @@ if TYPE_CHECKING:
         TurnAssembler,
         Workflow,
     )
+    from understudy.orchestration.front_ends.event_json import event_json
     from understudy.providers import (
         Anthropic,
         FunctionModel,
@@ -470,6 +471,7 @@ else:
             "Workflow",
         ),
         "understudy.vocabulary.runs.streams": ("RunStream",),
+        "understudy.orchestration.front_ends.event_json": ("event_json",),
         "understudy.vocabulary.runs.outcomes": (
             "Approve",
             "Complete",
@@ -820,6 +822,7 @@ __all__ = [
     "configure_logging",
     "current_scope",
     "draw",
+    "event_json",
     "first",
     "load_spec",
     "load_spec_text",
