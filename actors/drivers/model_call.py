@@ -80,6 +80,8 @@ class _StreamedTurn:
         self._request = request
         self._assembler = TurnAssembler()
         self._shown = ShownTurn(request.turn)
+        if request.output is not None:
+            record.log.answers = record.agent.partial_output, request.output.tool
         self._idle = None if guards_itself(model) or scope.deadline is not None else DEFAULT_IDLE_TIMEOUT
         """Seconds that the watchdog waits for the next piece; None if the model or the call's own limit sees to it."""
 

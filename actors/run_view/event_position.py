@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import NamedTuple
 
-from understudy.vocabulary.runs.events import Event, ReasoningDelta, TextDelta, ToolCallDelta
+from understudy.vocabulary.runs.events import Event, PartialOutput, ReasoningDelta, TextDelta, ToolCallDelta
 
 SHAPE = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,18})\.([0-9]{1,18})\.([0-9]{1,18}))?")
 
@@ -38,6 +38,9 @@ class EventPosition(NamedTuple):
 
     def rest_of(self, event: Event) -> Event | None:
         """Return an event as a reader gets it that goes on here: whole, in part, or None if it had all of it."""
+        if isinstance(event, PartialOutput):
+            place = event.turn, event.attempt, event.offset
+            return event if event.seq > self.seq or (event.seq == self.seq and place > self[1:]) else None
         if not isinstance(event, TextDelta | ReasoningDelta | ToolCallDelta):
             return event if event.seq > self.seq else None
         if event.seq != self.seq or not self.turn:

@@ -15,6 +15,7 @@ from .deltas import delta_of, deltas_of
 from .event_position import EventPosition
 from .fact_events import ENDINGS, About, event_of, is_late
 from .log import ChildBegan, ChildEnded, Delegated, Finished, Retried, RunLog, RunLogEntry
+from .partial_outputs import PartialOutputs
 from .shown_turn import ShownReader, ShownTurn
 
 TURN = ""
@@ -87,6 +88,7 @@ class _Reader:
         "_inside",
         "_log",
         "_news",
+        "_outputs",
         "_path",
         "_position",
         "_seq",
@@ -115,6 +117,8 @@ class _Reader:
         """The same by the call or the run that they are; a call that is made again has several."""
         self._shown: ShownReader | None = None
         """The turn that is shown while it is written; None before its first piece, and once it is over."""
+        self._outputs: PartialOutputs | None = None
+        """Reads the answer of a typed agent in that turn; None for other runs."""
         self._woken = False
         """Whether it waits in `news`."""
         self.over = False
@@ -165,7 +169,10 @@ class _Reader:
         reader = self._shown
         if reader is not None:
             for segment, text, offset in reader.new():
-                yield delta_of(reader.shown, segment, text, offset, self._about(self._seq - 1, time.monotonic()))
+                delta = delta_of(reader.shown, segment, text, offset, self._about(self._seq - 1, time.monotonic()))
+                yield delta
+                if self._outputs is not None:
+                    yield from self._outputs.after(delta)
 
     def _duration(self, fact: RunLogEntry, at: float) -> float:
         """Return how long it took what ends with a fact; noted are the beginnings."""
@@ -211,6 +218,7 @@ class _Reader:
                 yield from reader.read()
             case ShownTurn():
                 self._shown, self._attempts = ShownReader(fact), fact.attempt
+                self._outputs = None if self._log.answers is None else PartialOutputs(*self._log.answers)
             case (int(), ModelTurn()):
                 self._shown = None
             case _ if isinstance(fact, ENDINGS):

@@ -151,6 +151,7 @@ class RunLog:
         "_ended",
         "_listeners",
         "_lock",
+        "answers",
         "began",
         "began_at",
         "facts",
@@ -175,6 +176,9 @@ class RunLog:
         """Number of the first event; above 0 if the run paused before. Set before the run goes on."""
         self.line_writer: Callable[[RunLogEntry], object] | None = None
         """Writes the log lines of the facts, outside of the lock; None if nobody listens. Set before the run starts."""
+        self.answers: tuple[Callable[[str], object], str] | None = None
+        """Of a typed agent's run: what reads the beginning of an answer, and the tool by which it comes. Set before a turn is
+        shown."""
         self._lock = threading.RLock()  # a garbage collection inside of it may close an iterator, which leaves
         """Guards the order of the facts, the end, and the listeners."""
         self.facts: list[RunLogEntry] = []

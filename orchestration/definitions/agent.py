@@ -310,6 +310,16 @@ class Agent(TurnRunner[T_co]):
         checked = CheckedOutput(text, "", text) if self._output is None else self._output.check(text)
         return cast("CheckedOutput[T_co]", checked)
 
+    def partial_output(self, text: str) -> object:
+        """Return what the beginning of an answer shows of it already, in the output type; for the runtime.
+
+        Raises:
+            ValueError: it shows nothing yet. A validator of the type may raise errors of its own.
+        """
+        if self._output is None:
+            raise ValueError("the agent has no output type")
+        return self._output.partial(text)
+
     def dump_output(self, value: object) -> str:
         """Return an outcome's `output` as text, as a model reads it: JSON of the output type, or the text itself.
 

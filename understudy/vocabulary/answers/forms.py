@@ -18,6 +18,10 @@ class AnswerForm(Protocol):
         """Return the answer in the type. Raises `Unfit`."""
         ...
 
+    def partial(self, text: str) -> object:
+        """Return what the beginning of an answer shows of it already. Raises `Unfit`."""
+        ...
+
     def dump(self, value: object) -> str:
         """Return a value of the type as JSON; one that is text as it is."""
         ...

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUndefinedAnnotation, PydanticUserError
+from pydantic_core import from_json
 
 from understudy.vocabulary.json_text import json_in
 from understudy.vocabulary.messages import JsonObject, JsonValue, OutputSpec
@@ -19,6 +20,8 @@ WRAPPED = "answer"
 """The property for an answer that is no JSON object, because providers require an object at the root."""
 AT_ROOT = ("$schema", "$defs", "definitions", "title")
 """Keywords that stay at the root when a schema is wrapped, because references lead there."""
+AT_END: Literal["trailing-strings"] = "trailing-strings"
+"""How much of a text that is cut off is shown: also the last string."""
 MOST_PROBLEMS = 20  # Problems that a model reads at once; an answer with more is better written anew.
 
 
@@ -58,6 +61,23 @@ class Form:
             raise Unfit(_explain(error)) from None
         except UnicodeEncodeError as error:
             raise Unfit(f"the answer is no text that UTF-8 can carry: {error}") from None
+
+    def partial(self, text: str) -> object:
+        """Return what the beginning of an answer shows of it already: pydantic's partial validation.
+
+        Raises:
+            Unfit: it shows nothing that fits.
+        """
+        found = _opening(text)
+        try:
+            value = self._adapter.validate_json(found, experimental_allow_partial=AT_END)
+            return getattr(value, WRAPPED) if self._wrapped else value
+        except ValidationError:
+            pass
+        try:
+            return self._bare.validate_json(found, experimental_allow_partial=AT_END)
+        except ValidationError as error:
+            raise Unfit(_explain(error)) from None
 
     def dump(self, value: object) -> str:
         """Return a value of the type as JSON; one that is text in JSON as it is."""
@@ -112,9 +132,33 @@ class SchemaForm:
             raise Unfit("; ".join(problems[:MOST_PROBLEMS] + ([f"and {more} more"] if more > 0 else [])))
         return value
 
+    def partial(self, text: str) -> object:
+        """Return what the beginning of an answer shows of it already.
+
+        Raises:
+            Unfit: it shows nothing that fits.
+        """
+        try:
+            value: JsonValue = from_json(_opening(text), allow_partial=AT_END)
+        except ValueError as error:
+            raise Unfit(str(error)) from None
+        if self._wrapped and isinstance(value, dict) and value.keys() == {WRAPPED}:
+            value = value[WRAPPED]
+        if self._misfits(value):
+            raise Unfit("it does not fit yet")
+        return value
+
     def dump(self, value: object) -> str:
         """Return a value as JSON; one that is text as it is."""
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _opening(text: str) -> str:
+    """Return the beginning of an answer from its first bracket on, as far as nothing but a fence stands before it."""
+    begun = re.sub(r"^\s*(```\w*\s*)?", "", text)
+    if not begun.startswith(("{", "[")):
+        raise Unfit("no JSON has begun")
+    return begun
 
 
 def _is_wrapped(found: str) -> bool:

@@ -92,6 +92,14 @@ class OutputType:
         except Unfit as error:
             return CheckedOutput(text, str(error), None)
 
+    def partial(self, text: str) -> object:
+        """Parse the beginning of an answer that is still written; validators of the type run on the calling thread.
+
+        Raises:
+            Unfit: what there is shows no value of the type yet.
+        """
+        return self._ready().partial(text)
+
     def dump(self, value: object) -> str:
         """Return a value of the type as JSON; one that is text in JSON as it is. Serializers of the type run here."""
         return self._ready().dump(value)

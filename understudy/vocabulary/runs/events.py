@@ -113,6 +113,27 @@ class ToolCallDelta(_Delta):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PartialOutput(_Event):
+    """The answer of a typed agent as far as the model has written it. The outcome's `output` is the answer that was checked.
+
+    Comes after a delta, and only of a model that streams. It shows what fits the output type already: a class whose
+    required fields have not all come shows nothing yet.
+    """
+
+    output: object
+    """In the output type. Its last part may be cut off, such as a text, a number or a list."""
+    turn: int
+    attempt: int = 1
+    offset: int = 0
+    """How many characters the deltas of this attempt have until here."""
+
+    @property
+    def id(self) -> str:
+        """The place of the event, which is that after its delta."""
+        return f"{self.seq}.{self.turn}.{self.attempt}.{self.offset}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolStarted(_Event):
     """A tool call begins."""
 
@@ -279,6 +300,7 @@ Event: TypeAlias = (
     | TextDelta
     | ReasoningDelta
     | ToolCallDelta
+    | PartialOutput
     | ToolStarted
     | ToolProgress
     | ToolFinished
