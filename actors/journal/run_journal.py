@@ -251,6 +251,7 @@ class JournalPart:
         "_closed",
         "_outer",
         "_tells_spending",
+        "bare_revision",
         "events",
         "journal",
         "lock",
@@ -271,6 +272,8 @@ class JournalPart:
         """Counts the events of the run; made when its first rows are."""
         self.run: SavedRun | None = None
         """Who runs, as it was written."""
+        self.bare_revision: int | None = None
+        """The revision of the run when it was written without a session; None if it has one, or before it was written."""
         self.session = ""
         """The text of the session as it was written."""
         self.texts: dict[str, str] = {}

@@ -64,6 +64,8 @@ def run_rows(run: JournaledRun, part: JournalPart) -> list[JournalRow]:
     Raises:
         TypeError: JSON cannot carry a value of the session.
     """
+    if _is_bare(run) and part.bare_revision == run.revision:
+        return artifact_rows(run, part)
     from understudy.orchestration.saving.saved_run import SavedRun
 
     changes, removed = run.session.lasting_changes()
@@ -90,7 +92,14 @@ def run_rows(run: JournaledRun, part: JournalPart) -> list[JournalRow]:
     if saved != part.run:
         rows.append(JournalRow(RUN, "", saved.to_json()))
         part.run = saved
+    part.bare_revision = run.revision if _is_bare(run) else None
     return rows
+
+
+def _is_bare(run: JournaledRun) -> bool:
+    """Whether a run, as most, has no session: then its rows say the same for as long as it is so."""
+    session = run.session
+    return run.stored is None and not session.is_changed and (run.is_inner or session.is_empty)
 
 
 def next_event(run: JournaledRun, part: JournalPart) -> int:
@@ -138,6 +147,8 @@ def _session(run_id: str, values: Mapping[str, JsonValue], part: JournalPart) ->
 def artifact_rows(run: JournaledRun, part: JournalPart) -> list[JournalRow]:
     """Return the rows of artifacts that are not written yet."""
     found = run.artifacts.snapshot()
+    if not found and not part.texts:  # as in most runs
+        return []
     new = [each for each in found.values() if part.texts.get(each.id) is not each.text]
     part.texts = {each.id: each.text for each in found.values()}
     return [JournalRow(ARTIFACT, each.id, json.dumps(asdict(each))) for each in new]

@@ -1,14 +1,17 @@
 """An agent's run as rows of a journal: one for each message, and a head of bounded size.
 
 A step writes the rows that are new or that changed. A message of results that stand in rows of their own names these rows
-and does not repeat them.
+and does not repeat them. If a round of calls is done and nothing else has changed, its message is written without a head, and
+says what else a head would.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields, replace
 from functools import cache
+from operator import attrgetter
 from typing import Any, cast
 
 from pydantic import TypeAdapter
@@ -20,7 +23,7 @@ from understudy.orchestration.agent.state import RunState
 from understudy.vocabulary.context.budget import Spending
 from understudy.vocabulary.messages import Message, ToolCall, ToolResult
 
-from .heads import calls_of_round, count_of, has_calls_of, head_of, head_row
+from .heads import calls_of_round, closing_row, count_of, has_calls_of, head_of, head_row
 from .places import key_of_result
 from .rows import CHANGE, DEFINITION, MESSAGE, RESULT, SYSTEM, JournalRow, Written
 
@@ -29,9 +32,12 @@ IN_DOUBT = "in_doubt: the process ended during this call, and nobody knows wheth
 _NOT_IN_HEAD = {"parts": True, "state": {"messages": True, "system": True, "round": {"results"}}}
 _NOR_CALLS = {"parts": True, "state": {"messages": True, "system": True, "round": {"results", "calls"}}}
 
+_COMPARED_APART = {"messages", "round", "phase", "seconds", "problems", "context"}
+_rest = attrgetter(*[each.name for each in fields(RunState) if each.name not in _COMPARED_APART])
+
 
 def rows_of(
-    state: RunState, spec: RunSpec, before: Written, begins: Iterable[ToolCall] = (), events: int = 0
+    state: RunState, spec: RunSpec, before: Written, begins: Collection[ToolCall] = (), events: int = 0
 ) -> tuple[list[JournalRow], Written]:
     """Return the rows that are new or changed, and what is written once they are.
 
@@ -42,11 +48,13 @@ def rows_of(
         begins: calls that are about to begin: without a result, they are in doubt if the process dies.
         events: the number of the next event.
     """
+    if not begins and _is_closed(state, before):
+        return [_closing(state, before, events)], Written(len(state.messages), is_defined=True)
     begun: frozenset[str] = frozenset()
     if state.round is not None:
         earlier = before.begun if before.messages == len(state.messages) else begun
         begun = earlier.union([call.id for call in begins]) - state.round.results.keys()
-    rows = [head_row(_machine(state), events, begun)]
+    rows = [head_row(_machine(state), events, begun, None if state.round is None else len(state.messages))]
     if not before.is_defined:
         rows.append(JournalRow(SYSTEM, "", json.dumps(state.system)))
         rows.append(JournalRow(DEFINITION, "", json.dumps([spec.fingerprint(), spec.parts()])))
@@ -65,7 +73,35 @@ def rows_of(
         told = before.changes if before.is_defined else frozenset(open_.results)
         changes = told - open_.results.keys()
         rows += [JournalRow(CHANGE, key_of_result(count, each), "") for each in sorted(told - changes)]
-    return rows, Written(count, results, True, changes, begun)
+    open_state = None if open_ is None else _rest_of(state)
+    return rows, Written(count, results, True, changes, begun, open_state=open_state)
+
+
+def _rest_of(state: RunState) -> tuple[object, ...]:
+    """Return what of a state is as before if its round was closed and nothing else has happened."""
+    context = state.context
+    return _rest(state), len(state.problems), None if context is None else replace(context, news=list(context.news))
+
+
+def _is_closed(state: RunState, before: Written) -> bool:
+    """Whether nothing has happened since the last head was written, but that the results closed its round."""
+    return (
+        before.open_state is not None
+        and state.round is None
+        and state.phase == "model"
+        and len(state.messages) == before.messages + 1
+        and all(isinstance(part, ToolResult) for part in state.messages[-1].parts)
+        and _rest_of(state) == before.open_state
+    )
+
+
+def _closing(state: RunState, before: Written, events: int) -> JournalRow:
+    parts = cast("Sequence[ToolResult]", state.messages[-1].parts)
+    texts = [
+        json.dumps(part.call_id) if before.results.get(part.call_id) is part else written(_result(), part)
+        for part in parts
+    ]
+    return closing_row(before.messages, texts, events, state.seconds)
 
 
 def _machine(state: RunState) -> str:

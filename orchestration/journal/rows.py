@@ -40,6 +40,8 @@ class Written(NamedTuple):
     """The calls of the open round whose changes of the session stand in rows of their own."""
     begun: frozenset[str] = frozenset()
     """The calls of the open round that began and have no result."""
+    open_state: tuple[object, ...] | None = None
+    """What else the head says of a run whose round is open, to be compared; None if no round is open in the head."""
     children: Sequence[tuple[ChildState, str]] = ()
     """Of a group or workflow: each child as it was, and its row's body."""
     tasks: Sequence[str] = ()

@@ -155,6 +155,85 @@ def test_calls_that_began_in_one_round_are_not_in_doubt_in_the_next_one() -> Non
     assert not journal.loaded().in_doubt
 
 
+def closed(*ids: str) -> Journal:
+    """Return the journal of a run whose calls began and are done, with the head of their beginning and what came then."""
+    journal, step = at_calls(*ids)
+    journal.write(*step.calls)
+    journal.run.tool_results([ToolResult(id, f"did {id}", name="act") for id in ids])
+    journal.run.state.seconds += 1.5
+    return journal
+
+
+def test_a_round_that_is_done_writes_its_message_alone_and_the_run_is_put_together_as_it_is() -> None:
+    journal = closed("a", "b")
+    journal.write()
+
+    assert [row.kind for row in journal.new] == [MESSAGE]
+    assert journal.loaded().to_json() == journal.run.to_json()
+
+
+def test_the_message_that_closes_a_round_names_the_results_that_stand_in_rows() -> None:
+    run, written, rows = with_two_calls()
+    run.tool_results([written.results["a"], ToolResult("b", "did b", name="act")])
+
+    later, _ = rows_of(run.state, run.spec, written)
+    rows |= {(row.kind, row.key): row.body for row in later}
+
+    assert [(row.kind, "did a" in row.body, "did b" in row.body) for row in later] == [(MESSAGE, False, True)]
+    assert AgentRun.from_json(machine_of(rows, {}), run.spec).to_json() == run.to_json()
+    assert changes_in(rows) == []
+
+
+def test_the_message_that_closes_a_round_names_the_next_event_and_leaves_no_call_in_doubt() -> None:
+    journal, step = at_calls("a")
+    run = journal.run
+    rows, written = rows_of(run.state, run.spec, Written(), step.calls, events=3)
+    run.tool_results([ToolResult("a", "did a")])
+    later, _ = rows_of(run.state, run.spec, written, events=5)
+
+    head = head_of({(row.kind, row.key): row.body for row in [*rows, *later]})
+
+    assert (head.events, head.begun) == (5, frozenset())
+
+
+@pytest.mark.parametrize("field", ["iterations", "tool_calls", "rejections"])
+def test_a_round_after_which_more_has_changed_writes_a_head(field: str) -> None:
+    journal = closed("a")
+    setattr(journal.run.state, field, getattr(journal.run.state, field) + 1)
+
+    journal.write()
+
+    assert {row.kind for row in journal.new} == {HEAD, MESSAGE}
+    assert journal.loaded().to_json() == journal.run.to_json()
+
+
+def test_a_run_goes_on_after_a_round_that_its_message_closed() -> None:
+    journal = closed("a")
+    journal.write()
+    journal.run.next_step()
+    journal.run.model_response(calling("b"))
+    journal.run.next_step()
+    journal.write(*calling("b").tool_calls)
+
+    assert {row.kind for row in journal.new} == {HEAD, MESSAGE}
+    assert [call.id for call in journal.loaded().in_doubt] == ["b"]
+
+
+OLD_HEAD = (
+    '{"events":3,"begun":["a"],"machine":{"format":1,"fingerprint":"","state":{"all_turns":1,"tool_calls":1,"start":0,'
+    '"max_iterations":100,"max_turns":100,"max_continues":3,"phase":"tools","turns":1,"iterations":1,"round":{"admitted":true}}}}'
+)
+
+
+def test_a_head_that_does_not_count_its_messages_is_read_as_before() -> None:
+    journal, step = at_calls("a")
+    journal.write(*step.calls)
+    journal.rows[HEAD, ""] = OLD_HEAD
+
+    assert [call.id for call in journal.loaded().in_doubt] == ["a"]
+    assert head_of(journal.rows).events == 3
+
+
 def test_the_head_names_the_next_event_and_repeats_no_call_that_the_last_message_has() -> None:
     journal, step = at_calls("a" * 300)
     journal.new, _ = rows_of(journal.run.state, journal.run.spec, Written(), step.calls, events=7)
