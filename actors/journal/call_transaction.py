@@ -51,6 +51,12 @@ class StoredCallTransaction:
 
     # --- for the thread that makes the call
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether the run cannot write its journal any more: an attempt could not be committed, and one may be already."""
+        part = self._record.journal
+        return part is not None and part.journal.failed
+
     def renew(self) -> None:
         """Begin an attempt, which has a transaction of its own."""
         with self._lock:

@@ -223,7 +223,7 @@ def _attempts(order: ToolCallTask, attempt: Callable[[], Executed]) -> Executed:
         except (RunError, BadArguments, Retry, TooLarge):
             raise
         except Exception as error:
-            if made == tool.retries or scope.cancelled or _is_final(error):
+            if made == tool.retries or scope.cancelled or _is_final(order, error):
                 raise
             pause = backoff_wait(RETRY_PAUSE, inf, made)
             if pause > (inf if (left := scope.remaining()) is None else left):
@@ -235,7 +235,9 @@ def _attempts(order: ToolCallTask, attempt: Callable[[], Executed]) -> Executed:
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
-def _is_final(error: Exception) -> bool:
+def _is_final(order: ToolCallTask, error: Exception) -> bool:
+    if order.transaction is not None and order.transaction.has_failed:
+        return True
     return not error.again if isinstance(error, CallFailed) else had_its_retries(error)
 
 

@@ -56,6 +56,11 @@ class CallTransaction(Protocol):
     A call is committed or given up, once.
     """
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether the store failed at a commit: nobody knows what became of it, and no attempt may follow."""
+        ...
+
     def renew(self) -> None:
         """Begin an attempt, which has a transaction of its own."""
         ...

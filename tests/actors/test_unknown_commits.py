@@ -12,7 +12,7 @@ import pytest
 import understudy as us
 from tests.support.scripts import eventually, finished, needs_approval
 from tests.support.tools import refund
-from understudy.actors.stores.database import Row, Rows, Sql, SqlValue
+from understudy.actors.stores.database import OpenSql, Row, Rows, Sql, SqlValue
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
 from understudy.actors.stores.store import Store
 from understudy.testing import ScriptedModel, calls, says
@@ -20,6 +20,7 @@ from understudy.testing import ScriptedModel, calls, says
 T = TypeVar("T")
 
 DAY = 86_400.0
+UNKNOWN = "the connection was lost at the commit, and nobody knows whether it was done"
 KEY = us.ConversationKey("shop", "ada", "c-42")
 
 
@@ -28,9 +29,11 @@ class Unsure(SQLiteDatabase):
 
     Attributes:
         doubts: how the statement begins whose transaction is the next one; empty for none.
+        doubts_tool: whether the next one is the transaction of a tool.
     """
 
     doubts = ""
+    doubts_tool = False
 
     def write(self, work: Callable[[Sql], T], *, durable: bool = False) -> T:
         is_doubted = False
@@ -45,7 +48,14 @@ class Unsure(SQLiteDatabase):
         value = super().write(watched, durable=durable)
         if is_doubted:
             self.doubts = ""
-            raise us.StoreError("the connection was lost at the commit, and nobody knows whether it was done", store="")
+            raise us.StoreError(UNKNOWN, store="")
+        return value
+
+    def write_alone(self, work: Callable[[OpenSql], T]) -> T:
+        value = super().write_alone(work)
+        if self.doubts_tool:
+            self.doubts_tool = False
+            raise us.StoreError(UNKNOWN, store="")
         return value
 
     def rows(self, statement: str) -> list[Row]:
@@ -165,3 +175,30 @@ def test_a_ticket_is_given_back_by_the_next_beat(database: Unsure, system: us.Ac
 
     assert database.doubts == ""
     eventually(lambda: database.rows("SELECT * FROM understudy_tickets") == [], "the ticket is given back")
+
+
+def test_a_transactional_tool_is_not_called_again_and_the_next_process_reads_its_result(
+    database: Unsure, system: us.ActorSystem
+) -> None:
+    database.write(lambda sql: sql.execute("CREATE TABLE shelf (units INTEGER)").rowcount)
+    attempts = list[str]()
+
+    def book(ctx: us.ToolContext) -> str:
+        attempts.append(ctx.call_key)
+        with ctx.transaction() as sql:
+            sql.execute("INSERT INTO shelf VALUES (1)")
+        return "booked"
+
+    booker = us.Agent(
+        "booker",
+        model=ScriptedModel([calls("book"), says("done")]),
+        tools=[us.tool(book, transactional=True, retries=3)],
+    )
+    database.doubts_tool = True
+
+    with pytest.raises(us.StoreError, match="nobody knows"):
+        booker.run("go", system=system)
+    (left,) = system.recover(runners=[booker])
+
+    assert finished(left.result()).text == "done"
+    assert (len(attempts), database.rows("SELECT units FROM shelf")) == (1, [(1,)])
