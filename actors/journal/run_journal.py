@@ -142,10 +142,11 @@ class RunJournal:
             raise self.fail(error) from error
         if not held:
             raise self._lost_error()
-        with self._lock:
-            self._paths.difference_update(drop)
-            if is_replaced:
-                self._replaced.discard(path)
+        if drop or is_replaced:
+            with self._lock:
+                self._paths.difference_update(drop)
+                if is_replaced:
+                    self._replaced.discard(path)
 
     def commit_in(self, sql: Sql, path: str, rows: Sequence[JournalRow], late: Callable[[], Iterable[RunRow]]) -> None:
         """Write the rows of one run in a transaction that does more; raises as `commit`, but for an error of the store's own."""

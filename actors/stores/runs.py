@@ -20,6 +20,7 @@ from .transactions.served_transaction import ServedTransaction
 
 KEPT = 30 * 86_400.0  # Seconds for which the end of a run is told.
 AT_ONCE = 16  # Rows that one statement writes at most.
+_PARAMETERS = [(f"path{at}", f"kind{at}", f"name{at}", f"body{at}") for at in range(AT_ONCE)]
 MAX_TAKEOVERS = 50  # A run that outlives so many processes may be what they die of.
 
 RUNS = Part(
@@ -225,7 +226,7 @@ class RunTable:
             return False
         for path in drop:
             sql.execute(DROP_PATH, {"run": claim.run, "path": path})
-        _put(sql, claim, (*rows, *(late() if late is not None else ())))
+        _put(sql, claim, rows if late is None else [*rows, *late()])
         return True
 
     def transaction(self, guard: threading.Lock, limit: float) -> ServedTransaction:
@@ -313,13 +314,14 @@ class RunTable:
         return self._database.write(write, durable=True)
 
 
-def _put(sql: Sql, claim: Claim, rows: Iterable[RunRow]) -> None:
-    newest = list({(row.path, row.kind, row.name): row for row in rows}.values())  # a statement writes a row once
-    for first in range(0, len(newest), AT_ONCE):
-        some = newest[first : first + AT_ONCE]
+def _put(sql: Sql, claim: Claim, rows: Sequence[RunRow]) -> None:
+    if len(rows) > 1:  # a statement writes a row once
+        rows = list({(row.path, row.kind, row.name): row for row in rows}.values())
+    for first in range(0, len(rows), AT_ONCE):
+        some = rows[first : first + AT_ONCE]
         values: dict[str, SqlValue] = {"run": claim.run}
-        for at, row in enumerate(some):
-            values |= {f"path{at}": row.path, f"kind{at}": row.kind, f"name{at}": row.name, f"body{at}": row.body}
+        for (path, kind, name, body), row in zip(_PARAMETERS, some, strict=False):
+            values[path], values[kind], values[name], values[body] = row
         sql.execute(put_rows(len(some)), values)
 
 

@@ -15,8 +15,8 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from understudy.errors import StoreError
@@ -42,6 +42,8 @@ class SQLiteFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._name = str(path)
+        """The same, at hand: each transaction looks at the file."""
         self._connection: sqlite3.Connection | None = None
         self._inode: tuple[int, int] | None = None
         self._durable: bool | None = None
@@ -56,9 +58,12 @@ class SQLiteFile:
         self._user: int | None = None
         self._pid = os.getpid()
 
-    @contextmanager
-    def lent(self, *, make: bool = False) -> Generator[sqlite3.Connection]:
+    def lent(self, *, make: bool = False) -> _Loan:
         """Lend the connection, opened if it is not. With `make` the file may be a new one or another one than before."""
+        return _Loan(self, make=make)
+
+    def lend(self, *, make: bool) -> tuple[sqlite3.Connection, threading.RLock]:
+        """Return the connection, opened if it is not, and the lock that this thread holds from now on."""
         self.check_process()
         in_use = self._in_use  # a fork inside of the block makes it anew in the child
         with self._gate:
@@ -67,11 +72,16 @@ class SQLiteFile:
             self._user = threading.get_ident()
             if make:
                 _make_file(self._path)
-            yield self._open(anew=make)
-        finally:
-            if self._in_use is in_use:
-                self._user = None
-            in_use.release()
+            return self._open(anew=make), in_use
+        except BaseException:
+            self.take_back(in_use)
+            raise
+
+    def take_back(self, in_use: threading.RLock) -> None:
+        """Let other threads have the connection; `in_use` is the lock that came with it."""
+        if self._in_use is in_use:
+            self._user = None
+        in_use.release()
 
     def set_durable(self, database: sqlite3.Connection, durable: bool) -> None:
         """Have the next transaction reach the disk before it is done, or not; never inside of a transaction."""
@@ -113,12 +123,15 @@ class SQLiteFile:
 
     def _is_in_place(self) -> bool:
         try:
-            return self._inode == _inode_of(os.stat(self._path))
+            return self._inode == self._inode_there()
         except OSError:
             return False
 
+    def _inode_there(self) -> tuple[int, int]:
+        return _inode_of(os.stat(self._name))
+
     def _open(self, *, anew: bool) -> sqlite3.Connection:
-        inode = _inode_of(os.stat(self._path))
+        inode = self._inode_there()
         if self._inode not in (None, inode):
             if not anew:  # what is in the log belongs to the file that was there
                 raise self._error(
@@ -131,7 +144,7 @@ class SQLiteFile:
                 raise self._refusal()
             self._inode = inode
             self._connection = connect(self._path)
-            self._inode = _inode_of(os.stat(self._path))  # an overlay copies a file when it is opened to be written
+            self._inode = self._inode_there()  # an overlay copies a file when it is opened to be written
         return self._connection
 
     def _refusal(self) -> StoreError:
@@ -183,6 +196,25 @@ class SQLiteFile:
         if database is not None:
             _keep_for_ever(database)
         self._begin_anew()
+
+
+class _Loan:
+    """A block in which one thread has the connection. No generator: each step of a run has one."""
+
+    __slots__ = ("_file", "_in_use", "_make")
+
+    def __init__(self, file: SQLiteFile, *, make: bool) -> None:
+        self._file = file
+        self._make = make
+        self._in_use: threading.RLock | None = None
+
+    def __enter__(self) -> sqlite3.Connection:
+        connection, self._in_use = self._file.lend(make=self._make)
+        return connection
+
+    def __exit__(self, *_: object) -> None:
+        assert self._in_use is not None, "it was lent"
+        self._file.take_back(self._in_use)
 
 
 def before_fork(until: float) -> None:

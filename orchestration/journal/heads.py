@@ -34,7 +34,7 @@ def head_row(machine: str, events: int, begun: Collection[str] = (), messages: i
         begun: ids of the calls of the open round that began.
         messages: how many there are while the round is open; None if no round is open.
     """
-    ids = f'"begun":{json.dumps(sorted(begun))},' if begun else ""
+    ids = f'"begun":[{",".join([json.dumps(id) for id in sorted(begun)])}],' if begun else ""
     count = "" if messages is None else f'"messages":{messages},'
     return JournalRow(HEAD, "", f'{{"events":{events},{ids}{count}"machine":{machine}}}')
 

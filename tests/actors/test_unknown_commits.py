@@ -192,7 +192,7 @@ def test_a_transactional_tool_is_not_called_again_and_the_next_process_reads_its
     booker = us.Agent(
         "booker",
         model=ScriptedModel([calls("book"), says("done")]),
-        tools=[us.tool(book, transactional=True, retries=3)],
+        tools=[us.tool(transactional=True, retries=3)(book)],
     )
     database.doubts_tool = True
 
