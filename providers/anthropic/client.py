@@ -12,8 +12,10 @@ from understudy.providers.http.options import checked_version
 from understudy.providers.http.retries import Timing
 from understudy.vocabulary.checks import UNSET, Unset
 from understudy.vocabulary.messages import JsonObject, ModelRequest, ModelTurn
+from understudy.vocabulary.models import DEFAULT_IDLE_TIMEOUT
 
 from . import wire
+from .stream import AnthropicStream
 
 if TYPE_CHECKING:
     import httpx
@@ -37,12 +39,14 @@ class Anthropic(HttpModel):
         api_version: sent in the header `anthropic-version`.
         timeout: seconds one attempt may take, from connecting to the last byte; None for as long as the call may take.
         model_timeout: seconds one call may take with all its attempts; None for no limit. In a run the agent's own number
-            goes before. Without either it is 120, or `timeout` if that is longer.
+            goes before. Without either it is 120, or `timeout` if that is longer; a streamed call has no limit then.
         attempts: how often a request is sent at most when errors are worth a retry.
         transport: where requests go; tests pass an `httpx.MockTransport`.
         timing: the clock, sleep and randomness of timeouts and retries.
         max_reply_bytes: the longest response that is read.
         max_in_flight: how many attempts may be under way at once; further calls wait in turn.
+        idle_timeout: seconds without any byte after which a streamed answer counts as lost; its first byte is waited for
+            as long, but at least 120 seconds. None for no limit.
     """
 
     provider: ClassVar[str] = "anthropic"
@@ -61,6 +65,7 @@ class Anthropic(HttpModel):
         timing: Timing | None = None,
         max_reply_bytes: int = MAX_REPLY_BYTES,
         max_in_flight: int = DEFAULT_IN_FLIGHT,
+        idle_timeout: float | None = DEFAULT_IDLE_TIMEOUT,
     ) -> None:
         self._version = checked_version(api_version)
         super().__init__(
@@ -74,6 +79,7 @@ class Anthropic(HttpModel):
             timing=timing,
             max_reply_bytes=max_reply_bytes,
             max_in_flight=max_in_flight,
+            idle_timeout=idle_timeout,
         )
 
     def _url(self) -> str:
@@ -87,3 +93,6 @@ class Anthropic(HttpModel):
 
     def _decode(self, body: JsonObject) -> ModelTurn:
         return wire.decode(body)
+
+    def _decoder(self) -> AnthropicStream:
+        return AnthropicStream()

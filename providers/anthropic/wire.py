@@ -240,14 +240,19 @@ def decode(body: JsonObject) -> ModelTurn:
     raw = text(body, "stop_reason") or None
     return ModelTurn(
         parts,
-        _usage(inner(body, "usage")),
+        usage_in(body),
         neutral(raw or "", REASONS, parts),
         raw,
-        refusal=text(inner(body, "stop_details"), "explanation") if raw == "refusal" else "",
+        refusal=refusal_in(body),
         dialect=DIALECT,
         model=text(body, "model"),
         response_id=text(body, "id"),
     )
+
+
+def refusal_in(body: JsonObject) -> str:
+    """Return the words of a refusal in a response body, or in the `delta` that ends a stream."""
+    return text(inner(body, "stop_details"), "explanation") if text(body, "stop_reason") == "refusal" else ""
 
 
 def _part(block: JsonObject) -> Part:
@@ -265,8 +270,12 @@ def _part(block: JsonObject) -> Part:
             return OpaquePart(kept(block, "content[]"))
 
 
-def _usage(usage: JsonObject) -> Usage:
-    """Anthropic API, Prompt caching: `input_tokens` excludes tokens read from the cache or written to it."""
+def usage_in(body: JsonObject) -> Usage:
+    """Return the tokens that a response body counts.
+
+    Anthropic API, Prompt caching: `input_tokens` excludes tokens read from the cache or written to it.
+    """
+    usage = inner(body, "usage")
     plain = count(usage, "input_tokens")
     written = count(usage, "cache_creation_input_tokens")
     read = count(usage, "cache_read_input_tokens")

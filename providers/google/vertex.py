@@ -15,9 +15,11 @@ from understudy.providers.http.options import checked_version, checked_word
 from understudy.providers.http.retries import Timing
 from understudy.vocabulary.checks import UNSET, Unset
 from understudy.vocabulary.messages import JsonObject, ModelRequest, ModelTurn
+from understudy.vocabulary.models import DEFAULT_IDLE_TIMEOUT
 
 from . import wire
 from .default_credentials import DefaultCredentials
+from .stream import GoogleStream
 
 if TYPE_CHECKING:
     import httpx
@@ -46,12 +48,14 @@ class Vertex(HttpModel):
         api_version: the version in the path.
         timeout: seconds one attempt may take, from connecting to the last byte; None for as long as the call may take.
         model_timeout: seconds one call may take with all its attempts; None for no limit. In a run the agent's own number
-            goes before. Without either it is 120, or `timeout` if that is longer.
+            goes before. Without either it is 120, or `timeout` if that is longer; a streamed call has no limit then.
         attempts: how often a request is sent at most when errors are worth a retry.
         transport: where requests go; tests pass an `httpx.MockTransport`.
         timing: the clock, sleep and randomness of timeouts and retries.
         max_reply_bytes: the longest response that is read.
         max_in_flight: how many attempts may be under way at once; further calls wait in turn.
+        idle_timeout: seconds without any byte after which a streamed answer counts as lost; its first byte is waited for
+            as long, but at least 120 seconds. None for no limit.
     """
 
     provider: ClassVar[str] = "vertex"
@@ -73,6 +77,7 @@ class Vertex(HttpModel):
         timing: Timing | None = None,
         max_reply_bytes: int = MAX_REPLY_BYTES,
         max_in_flight: int = DEFAULT_IN_FLIGHT,
+        idle_timeout: float | None = DEFAULT_IDLE_TIMEOUT,
     ) -> None:
         self._given_project = None if project is None else checked_word(project, "project")
         self._given_location = None if location is None else checked_word(location, "location")
@@ -89,6 +94,7 @@ class Vertex(HttpModel):
             timing=timing,
             max_reply_bytes=max_reply_bytes,
             max_in_flight=max_in_flight,
+            idle_timeout=idle_timeout,
         )
 
     def _find_keys(self) -> KeySource:
@@ -103,10 +109,16 @@ class Vertex(HttpModel):
         return checked_word(project, PROJECT)
 
     def _url(self) -> str:
+        return f"{self._place()}:generateContent"
+
+    def _stream_url(self) -> str:
+        return f"{self._place()}:streamGenerateContent?alt=sse"
+
+    def _place(self) -> str:
         location = self._given_location or checked_word(first_set(LOCATION) or ANYWHERE, LOCATION)
         place = f"projects/{self._project()}/locations/{location}"
         model = f"publishers/google/models/{quote(self.model, safe='')}"
-        return f"{self._root(f'https://{host(location)}')}/{self._version}/{place}/{model}:generateContent"
+        return f"{self._root(f'https://{host(location)}')}/{self._version}/{place}/{model}"
 
     def _auth(self, key: Secret) -> Mapping[str, str]:
         return {"authorization": f"Bearer {key.reveal()}"}
@@ -114,8 +126,14 @@ class Vertex(HttpModel):
     def _encode(self, request: ModelRequest) -> JsonObject:
         return wire.encode(request, self.model, provider=self.provider)
 
+    def _encode_stream(self, request: ModelRequest) -> JsonObject:
+        return self._encode(request)  # the URL asks for the stream
+
     def _decode(self, body: JsonObject) -> ModelTurn:
         return wire.decode(body)
+
+    def _decoder(self) -> GoogleStream:
+        return GoogleStream()
 
 
 def host(location: str) -> str:

@@ -235,13 +235,13 @@ def decode(body: JsonObject) -> ModelTurn:
     # Gemini API, Candidate: content, its parts and the finish reason may each be absent.
     candidate = as_object(candidates[0] if candidates else {}, "candidates[0]")
     content = inner(candidate, "content")
-    found = (_part(as_object(p, "content.parts[]")) for p in items(content, "parts", "content.parts"))
+    found = (part_in(as_object(p, "content.parts[]")) for p in items(content, "parts", "content.parts"))
     parts = tuple(part for part in found if part is not None)
-    raw = text(candidate, "finishReason") or (f"blocked:{block}" if block else None)
+    raw = raw_reason(text(candidate, "finishReason"), block) or None
     return ModelTurn(
         parts,
-        _usage(inner(body, "usageMetadata")),
-        _reason(raw or "", parts),
+        usage_in(body),
+        reason_of(raw or "", parts),
         raw,
         dialect=DIALECT,
         model=text(body, "modelVersion"),
@@ -249,7 +249,13 @@ def decode(body: JsonObject) -> ModelTurn:
     )
 
 
-def _reason(raw: str, parts: tuple[Part, ...]) -> FinishReason:
+def raw_reason(finish: str, block: str) -> str:
+    """Return the finish reason in Google's words: that of the candidate, else why the prompt was blocked."""
+    return finish or (f"blocked:{block}" if block else "")
+
+
+def reason_of(raw: str, parts: tuple[Part, ...]) -> FinishReason:
+    """Return our finish reason; `raw` is what `raw_reason` returned."""
     has_calls = any(type(part) is ToolCall for part in parts)
     if raw.startswith("blocked:") or (has_calls and raw not in RUNNABLE):
         return "blocked"
@@ -258,7 +264,7 @@ def _reason(raw: str, parts: tuple[Part, ...]) -> FinishReason:
     return neutral("" if raw == UNSPECIFIED else raw, REASONS, parts)
 
 
-def _part(part: JsonObject) -> Part | None:
+def part_in(part: JsonObject) -> Part | None:
     """Return a part of the model's answer; None for an empty text without a signature."""
     signature = text(part, "thoughtSignature") or None
     call = part.get("functionCall")
@@ -275,8 +281,12 @@ def _part(part: JsonObject) -> Part | None:
     return OpaquePart(kept(part, "content.parts[]"))
 
 
-def _usage(usage: JsonObject) -> Usage:
-    """Gemini API, UsageMetadata: the candidates' count excludes thoughts, the prompt's count excludes server tool results."""
+def usage_in(body: JsonObject) -> Usage:
+    """Return the tokens that a response body, or a chunk of a stream, counts.
+
+    Gemini API, UsageMetadata: the candidates' count excludes thoughts, the prompt's count excludes server tool results.
+    """
+    usage = inner(body, "usageMetadata")
     thoughts = count(usage, "thoughtsTokenCount")
     return Usage(
         input_tokens=total(count(usage, "promptTokenCount"), count(usage, "toolUsePromptTokenCount")),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlsplit
@@ -89,18 +90,31 @@ class Attempt:
             BadReply: the body is cut off, too long, or wrongly compressed.
             ProviderError: the host could not be reached, or hung up.
         """
+        with quiet(), self._answer(connections, auth) as (_, response):
+            return Reply(response.status_code, headers_of(response), self._read(response))
+
+    @contextmanager
+    def _answer(
+        self, connections: Connections, auth: Callable[[], Mapping[str, str]]
+    ) -> Generator[tuple[Carrier, httpx.Response]]:
+        """Send the request; lend the answer, with its body not read yet, until the block ends. Raises as `send` does."""
         import httpx
 
         if self._scope is not None:
             self._scope.check()
         limit = self._limit()
-        self._deadline = self._clock() + limit
-        with connections.lease() as carrier, quiet():
+        self._begin(self._clock(), limit)
+        with connections.lease() as carrier:
             cut = carrier.line.begin(self._deadline)
             undo = None if self._scope is None else self._scope.on_cancel_at_once(cut)
             try:
                 timeout = httpx.Timeout(limit, connect=min(limit, CONNECT_TIMEOUT))
-                return self._exchange(carrier, timeout, auth)
+                response = self._exchange(carrier, timeout, auth)
+                self._answered = True
+                try:
+                    yield carrier, response
+                finally:
+                    response.close()
             except (httpx.HTTPError, httpx.InvalidURL) as error:
                 self._explain(error)
             finally:
@@ -112,16 +126,14 @@ class Attempt:
         left = None if self._scope is None else self._scope.remaining()
         return min(self._timeout, UNLIMITED, UNLIMITED if left is None else left)
 
-    def _exchange(self, carrier: Carrier, timeout: httpx.Timeout, auth: Callable[[], Mapping[str, str]]) -> Reply:
+    def _begin(self, now: float, limit: float) -> None:
+        self._deadline = now + limit
+
+    def _exchange(
+        self, carrier: Carrier, timeout: httpx.Timeout, auth: Callable[[], Mapping[str, str]]
+    ) -> httpx.Response:
         outgoing = self._outgoing
-        request = carrier.request(outgoing.url, outgoing.body, {**outgoing.headers, **auth()}, timeout)
-        response = carrier.send(request)
-        self._answered = True
-        try:
-            body = self._read(response)
-        finally:
-            response.close()
-        return Reply(response.status_code, {k.lower(): v for k, v in response.headers.items()}, body)
+        return carrier.send(carrier.request(outgoing.url, outgoing.body, {**outgoing.headers, **auth()}, timeout))
 
     def _read(self, response: httpx.Response) -> bytes:
         size = 0
@@ -166,11 +178,14 @@ class Attempt:
             what = "did not finish its answer"
         elif type(error).__name__ == "ConnectTimeout":
             what, within = "could not be reached", min(self._timeout, CONNECT_TIMEOUT)
-        raise ProviderTimeout(
-            f"{self._outgoing.provider} at {self._outgoing.host} {what} within {within:g} s",
+        raise self._late(f"{what} within {within:g} s", retryable=not self._answered) from error
+
+    def _late(self, what: str, *, retryable: bool) -> ProviderTimeout:
+        return ProviderTimeout(
+            f"{self._outgoing.provider} at {self._outgoing.host} {what}",
             provider=self._outgoing.provider,
-            retryable=not self._answered,
-        ) from error
+            retryable=retryable,
+        )
 
     def _bad(self, came: str, *, retryable: bool = False) -> BadReply:
         return BadReply(
@@ -178,6 +193,11 @@ class Attempt:
             provider=self._outgoing.provider,
             retryable=retryable,
         )
+
+
+def headers_of(response: httpx.Response) -> dict[str, str]:
+    """Return the headers of an answer by lower-case name."""
+    return {k.lower(): v for k, v in response.headers.items()}
 
 
 def not_json(outgoing: Outgoing, reply: Reply, problem: str) -> BadReply:

@@ -37,6 +37,19 @@ class Secret:
         """Return an HTTP body with stars in place of the key, as `out_of` does for a text."""
         return body.replace(self._value.encode(), b"***") if len(self._value) >= SHORTEST_KEY else body
 
+    def out_of_error(self, error: BaseException) -> None:
+        """Remove the key from an error's text, its causes and contexts: the HTTP library quotes what it cannot parse."""
+        left: list[BaseException | None] = [error]
+        seen: set[int] = set()
+        while left:
+            each = left.pop()
+            if each is not None and id(each) not in seen:
+                seen.add(id(each))
+                clean = tuple([self.out_of(part) if isinstance(part, str) else part for part in each.args])
+                if clean != each.args:  # changed only if needed: a context may be the caller's own error
+                    each.args = clean
+                left += [each.__cause__, each.__context__]
+
     def __repr__(self) -> str:
         return "Secret('***')"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from understudy.errors import AuthenticationError, ContextOverflow, ProviderError, ProviderTimeout, RateLimited
 from understudy.providers.wire.json_values import is_array, is_object, items, text
@@ -14,6 +14,22 @@ from .overflow import overflow_in
 
 QUOTED = 200  # Characters of a body in an error message: enough to recognise a proxy's error page.
 RETRYABLE = (408, 409, 429)
+STATUS_OF_TYPE = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "api_error": 500,
+    "server_error": 500,
+    "internal_server_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""Anthropic API, Errors, and OpenAI API, Error codes: the statuses of errors that come in a stream with status 200."""
 EXHAUSTED = "insufficient_quota"  # OpenAI API, Error codes: a 429 that a retry does not solve.
 
 
@@ -172,6 +188,32 @@ def embedded_failure(value: JsonValue, body: bytes, *, provider: str) -> Provide
     code = said.get("code")
     status = code if isinstance(code, int) and not isinstance(code, bool) and 400 <= code < 600 else 200
     return _error(said, status, {}, body, provider, 0.0)
+
+
+def streamed_failure(value: JsonValue, event: Callable[[], bytes], name: str, *, provider: str) -> ProviderError | None:
+    """Return the error that an event of a stream tells, or None.
+
+    Args:
+        value: the event's data.
+        event: gives the same as bytes, without the key; called only if there is an error.
+        name: its field `event`. Groq's `error` is an event of this name; others put an error into an ordinary event.
+    """
+    if _embedded(value) is None and name != "error":
+        return None
+    body = event()
+    clean = parse(body, in_range=False)
+    said = _embedded(clean) or (clean if is_object(clean) else {})
+    return _error(said, _streamed_status(said), {}, body, provider, 0.0)
+
+
+def _streamed_status(said: JsonObject) -> int:
+    for key in ("code", "status_code"):
+        status = said.get(key)
+        if isinstance(status, int) and not isinstance(status, bool) and 400 <= status < 600:
+            return status
+    return next(
+        (STATUS_OF_TYPE[word] for word in (text(said, "type"), text(said, "code")) if word in STATUS_OF_TYPE), 200
+    )
 
 
 def _embedded(value: JsonValue) -> JsonObject | None:

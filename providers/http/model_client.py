@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from math import inf
 from types import TracebackType
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
 from understudy.errors import AuthenticationError, ProviderError
-from understudy.providers.wire.endings import unfinished, usage_of, with_usage_of
-from understudy.providers.wire.json_values import WrongShape, as_object, written
+from understudy.providers.wire.endings import usage_of, with_usage_of
+from understudy.providers.wire.json_values import written
 from understudy.vocabulary.checks import UNSET, Unset, checked_seconds
 from understudy.vocabulary.context.scope import account_of_turn, current_scope
-from understudy.vocabulary.json_reading import parse
 from understudy.vocabulary.messages import JsonObject, ModelRequest, ModelTurn
-from understudy.vocabulary.models import DEFAULT_MODEL_TIMEOUT
+from understudy.vocabulary.models import DEFAULT_IDLE_TIMEOUT, DEFAULT_MODEL_TIMEOUT
+from understudy.vocabulary.pieces import Piece
 
-from .attempt import MAX_REPLY_BYTES, Attempt, Outgoing, Reply, not_json
+from .attempt import MAX_REPLY_BYTES, Attempt, Outgoing, Reply
 from .connections import Connections
 from .credentials import KeyLike, KeySource, Secret, checked_key, key_source
 from .environment import KEYS, first_set, refuse_offline
-from .errors import embedded_failure, failure
 from .in_flight import InFlight
 from .options import checked_count, checked_model, checked_url
 from .retries import Timing, keep_trying
+from .whole_answers import turn_in
 
 if TYPE_CHECKING:
     import httpx
+
+    from understudy.providers.wire.stream_decoder import StreamDecoder
+
+T = TypeVar("T")
 
 DEFAULT_IN_FLIGHT = 256  # More than the rate limits of most keys allow; more calls only pile up threads and sockets.
 DEFAULT_ATTEMPTS = 3  # Enough for an outage of some seconds; more attempts need knowledge of the load.
@@ -40,6 +44,8 @@ class HttpModel(ABC):
     Attributes:
         in_flight: the limit of its calls in flight; clients with the same key may share it.
         model_timeout: seconds one call may take with all its attempts; None for no limit.
+        streamed_timeout: the same for a streamed call: `model_timeout` if it was given, else None.
+        idle_timeout: seconds without any byte after which a streamed answer counts as lost; None for no limit.
     """
 
     provider: ClassVar[str]
@@ -59,11 +65,15 @@ class HttpModel(ABC):
         timing: Timing | None = None,
         max_reply_bytes: int = MAX_REPLY_BYTES,
         max_in_flight: int = DEFAULT_IN_FLIGHT,
+        idle_timeout: float | None = DEFAULT_IDLE_TIMEOUT,
     ) -> None:
         self._given_key = checked_key(api_key, self._key_parameter)
         self.model = checked_model(model)
         self.base_url = None if base_url is None else checked_url(base_url)
         self._timeout = checked_seconds("timeout", timeout)
+        self.idle_timeout = checked_seconds("idle_timeout", idle_timeout)
+        streamed_timeout = None if isinstance(model_timeout, Unset) else model_timeout
+        self.streamed_timeout = checked_seconds("model_timeout", streamed_timeout)
         if isinstance(model_timeout, Unset):
             model_timeout = max(DEFAULT_MODEL_TIMEOUT, timeout or 0.0)
         self.model_timeout = checked_seconds("model_timeout", model_timeout)
@@ -98,22 +108,47 @@ class HttpModel(ABC):
             BudgetExceeded: the run's budget was used up while the call waited for a slot.
         """
         refuse_offline(self.provider)
-        # Half a surrogate pair cannot be UTF-8; written as \\udXXX it is the JSON escape of itself.
-        body = written(self._encode(request)).encode("utf-8", "backslashreplace")
-        keys = self._key_source()
-        outgoing = Outgoing(
-            url=self._url(), body=body, headers={"content-type": "application/json"}, provider=self.provider
+        body, keys = _bytes_of(self._encode(request)), self._key_source()
+        outgoing = self._outgoing(self._url(), body)
+        until = self._deadline(self.model_timeout)
+        failed: list[ModelTurn] = []
+        turn = self._keep_trying(lambda key: self._asked(outgoing, key, until), keys, failed, until)
+        return turn if not failed else replace(turn, usage=turn.usage + usage_of(failed))
+
+    def stream(self, request: ModelRequest) -> Generator[Piece]:
+        """Yield the model's turn for `request` in pieces while it comes; the last one is a `TurnEnd`.
+
+        Reading the next piece blocks the calling thread. The call begins with the first one; it holds a slot of `in_flight`
+        and a connection until its end, or until `close()` of the generator, which ends the connection at once. Errors are
+        tried again as by `complete` until a piece was yielded that readers see, and never after: then the error has the
+        turn so far as its `partial`.
+
+        Raises:
+            ValueError, AuthenticationError, RateLimited, BadReply, ProviderError, RunCancelled, RunTimedOut,
+                BudgetExceeded: as by `complete`. BadReply also if the stream ends before the turn does.
+            ProviderTimeout: an attempt took longer than `timeout`, or no byte came for `idle_timeout`.
+        """
+        from .streamed_call import StreamedCall, shown
+
+        refuse_offline(self.provider)
+        body, keys = _bytes_of(self._encode_stream(request)), self._key_source()
+        outgoing = self._outgoing(self._stream_url(), body)
+        until = self._deadline(self.streamed_timeout)
+        call = StreamedCall(
+            outgoing=outgoing,
+            connections=self._connections,
+            in_flight=self.in_flight,
+            clock=self._timing.clock,
+            timeout=self._timeout,
+            idle_timeout=self.idle_timeout,
+            until=until,
+            max_bytes=self._max_bytes,
+            auth=self._auth,
+            decoder=self._decoder,
+            turn_in=lambda reply, key: self._turn(outgoing, reply, key),
         )
         failed: list[ModelTurn] = []
-        until = self._deadline()
-        try:
-            turn = keep_trying(
-                lambda: self._attempt(outgoing, keys, failed, until), self._attempts, self._timing, until
-            )
-        except ProviderError as error:
-            error.partial = with_usage_of(failed, error.partial)
-            raise
-        return turn if not failed else replace(turn, usage=turn.usage + usage_of(failed))
+        yield from shown(self._keep_trying(call.begun, keys, failed, until), failed)
 
     def close(self) -> None:
         """Close idle connections now and busy ones after their calls; a later call opens new ones."""
@@ -150,6 +185,10 @@ class HttpModel(ABC):
     def _url(self) -> str:
         """Return the URL of requests."""
 
+    def _stream_url(self) -> str:
+        """Return the URL of requests for a stream."""
+        return self._url()
+
     @abstractmethod
     def _auth(self, key: Secret) -> Mapping[str, str]:
         """Return the headers with the key."""
@@ -157,6 +196,14 @@ class HttpModel(ABC):
     @abstractmethod
     def _encode(self, request: ModelRequest) -> JsonObject:
         """Return the request's body."""
+
+    def _encode_stream(self, request: ModelRequest) -> JsonObject:
+        """Return the body of a request for a stream."""
+        return {**self._encode(request), "stream": True}
+
+    @abstractmethod
+    def _decoder(self) -> StreamDecoder:
+        """Return a decoder for one streamed answer."""
 
     @abstractmethod
     def _decode(self, body: JsonObject) -> ModelTurn:
@@ -175,33 +222,46 @@ class HttpModel(ABC):
             self._keys = self._find_keys()
         return self._keys
 
-    def _deadline(self) -> float:
+    def _outgoing(self, url: str, body: bytes) -> Outgoing:
+        return Outgoing(url=url, body=body, headers={"content-type": "application/json"}, provider=self.provider)
+
+    def _deadline(self, timeout: float | None) -> float:
         """Return the deadline of the call on the client's clock; in a turn of a run the scope has it."""
         scope = current_scope()
-        if self.model_timeout is None or (scope is not None and scope.is_turn):
+        if timeout is None or (scope is not None and scope.is_turn):
             return inf
-        return self._timing.clock() + self.model_timeout
+        return self._timing.clock() + timeout
 
-    def _attempt(self, outgoing: Outgoing, keys: KeySource, failed: list[ModelTurn], until: float) -> ModelTurn:
-        """Return the turn of one attempt; if the attempt fails, add its partial turn to `failed`."""
+    def _keep_trying(self, ask: Callable[[Secret], T], keys: KeySource, failed: list[ModelTurn], until: float) -> T:
         try:
-            return self._renewing(outgoing, keys, until)
+            return keep_trying(lambda: self._attempt(ask, keys, failed), self._attempts, self._timing, until)
+        except ProviderError as error:
+            error.partial = with_usage_of(failed, error.partial)
+            raise
+
+    def _attempt(self, ask: Callable[[Secret], T], keys: KeySource, failed: list[ModelTurn]) -> T:
+        """Return what `ask` returns of one attempt; if the attempt fails, add its partial turn to `failed`."""
+        try:
+            return self._renewing(ask, keys)
         except ProviderError as error:
             if error.partial is not None:
                 failed.append(error.partial)
             raise
 
-    def _renewing(self, outgoing: Outgoing, keys: KeySource, until: float) -> ModelTurn:
+    def _renewing(self, ask: Callable[[Secret], T], keys: KeySource) -> T:
         try:
-            return self._asked(outgoing, keys.current(), until)
+            return ask(self._used(keys.current()))
         except AuthenticationError as error:
             renewed = keys.renewed() if error.status == 401 else None
             if renewed is None:
                 raise
-        return self._asked(outgoing, renewed, until)
+        return ask(self._used(renewed))
+
+    def _used(self, key: Secret) -> Secret:
+        self._key_used = key
+        return key
 
     def _asked(self, outgoing: Outgoing, key: Secret, until: float) -> ModelTurn:
-        self._key_used = key
         timeout = max(0.0, min(self._timeout or inf, until - self._timing.clock()))
         attempt = Attempt(
             outgoing, timeout=timeout, max_bytes=self._max_bytes, clock=self._timing.clock, hide=key.out_of_body
@@ -218,48 +278,13 @@ class HttpModel(ABC):
             return turn
         except ProviderError as error:
             error.provider = error.provider or self.provider
-            _hide(key, error)
+            key.out_of_error(error)
             raise
 
     def _turn(self, outgoing: Outgoing, reply: Reply, key: Secret) -> ModelTurn:
-        # Some servers quote a refused key, and an error may quote the body cut at any place, so the key is removed first.
-        clean = key.out_of_body(reply.body)
-        if not 200 <= reply.status < 300:
-            now = self._timing.wall_clock()
-            raise failure(reply.status, reply.headers, clean, provider=self.provider, now=now)
-        try:
-            value = parse(reply.body, in_range=False)  # a model may write such a number into its arguments
-            hidden = embedded_failure(value, clean, provider=self.provider)
-            turn = self._decode(as_object(value, "the body")) if hidden is None else None
-        except WrongShape as error:
-            raise not_json(outgoing, replace(reply, body=clean), str(error)) from None
-        except ValueError as error:
-            raise not_json(outgoing, replace(reply, body=clean), f"not JSON: {error}") from None
-        if turn is not None and turn.finish_reason != "other":
-            return turn
-        half = self._half(clean)
-        if hidden is not None:
-            hidden.partial = half
-            raise hidden
-        raise unfinished(half or ModelTurn(()), self.provider)
-
-    def _half(self, clean: bytes) -> ModelTurn | None:
-        """Return the partial turn beside an embedded error, from the body without the key; None if there is none."""
-        try:
-            return self._decode(as_object(parse(clean, in_range=False), "the body"))
-        except ValueError:
-            return None
+        return turn_in(reply, outgoing, key, self._decode, self._timing.wall_clock)
 
 
-def _hide(key: Secret, error: BaseException) -> None:
-    """Remove the key from an error's text, its causes and contexts: the HTTP library quotes what it cannot parse."""
-    left: list[BaseException | None] = [error]
-    seen: set[int] = set()
-    while left:
-        each = left.pop()
-        if each is not None and id(each) not in seen:
-            seen.add(id(each))
-            clean = tuple([key.out_of(part) if isinstance(part, str) else part for part in each.args])
-            if clean != each.args:  # changed only if needed: a context may be the caller's own error
-                each.args = clean
-            left += [each.__cause__, each.__context__]
+def _bytes_of(body: JsonObject) -> bytes:
+    # Half a surrogate pair cannot be UTF-8; written as \\udXXX it is the JSON escape of itself.
+    return written(body).encode("utf-8", "backslashreplace")

@@ -27,6 +27,7 @@ class Line(httpcore.NetworkBackend):
         self._clock = clock
         self._network = httpcore.SyncBackend()
         self._deadline: float | None = None
+        self._patience: float | None = None
         self._sockets: list[socket.socket] = []
         self._attempt = 0
         self._cut = False
@@ -42,10 +43,16 @@ class Line(httpcore.NetworkBackend):
         """
         with self._lock:
             self._deadline = deadline
+            self._patience = None
             self._cut = False
             self._attempt += 1
             number = self._attempt
         return lambda: self._end(number)
+
+    def go_on(self, deadline: float, patience: float | None) -> None:
+        """Give the attempt another deadline, and each of its reads at most `patience` seconds."""
+        self._deadline = deadline
+        self._patience = patience
 
     def finish(self) -> None:
         """Mark the attempt as over; from now on the function that ends it does nothing."""
@@ -73,6 +80,13 @@ class Line(httpcore.NetworkBackend):
         if left <= 0 or self._cut:
             raise expired("the attempt's time is over")
         return left if timeout is None else min(timeout, left)
+
+    def left_to_read(self, timeout: float | None) -> float | None:
+        """Return the seconds left for the next read, as `left` does."""
+        left = self.left(timeout, httpcore.ReadTimeout)
+        if self._patience is None:
+            return left
+        return self._patience if left is None else min(left, self._patience)
 
     def opened(self, stream: Stream) -> None:
         """Remember the stream's socket, so that the attempt can be ended."""
@@ -134,7 +148,7 @@ class TimedStream(httpcore.NetworkStream):
         self._line = line
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._stream.read(max_bytes, self._line.left(timeout, httpcore.ReadTimeout))
+        return self._stream.read(max_bytes, self._line.left_to_read(timeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         self._stream.write(buffer, self._line.left(timeout, httpcore.WriteTimeout))

@@ -11,6 +11,7 @@ from understudy.providers.http.model_client import HttpModel
 from understudy.vocabulary.messages import JsonObject, ModelRequest, ModelTurn
 
 from . import wire
+from .stream import OpenAIStream
 
 OPENAI = "https://api.openai.com/v1"
 
@@ -29,12 +30,14 @@ class OpenAI(HttpModel):
             they know, and not as `max_completion_tokens`.
         timeout: seconds one attempt may take, from connecting to the last byte; None for as long as the call may take.
         model_timeout: seconds one call may take with all its attempts; None for no limit. In a run the agent's own number
-            goes before. Without either it is 120, or `timeout` if that is longer.
+            goes before. Without either it is 120, or `timeout` if that is longer; a streamed call has no limit then.
         attempts: how often a request is sent at most when errors are worth a retry.
         transport: where requests go; tests pass an `httpx.MockTransport`.
         timing: the clock, sleep and randomness of timeouts and retries.
         max_reply_bytes: the longest response that is read.
         max_in_flight: how many attempts may be under way at once; further calls wait in turn.
+        idle_timeout: seconds without any byte after which a streamed answer counts as lost; its first byte is waited for
+            as long, but at least 120 seconds. None for no limit.
     """
 
     provider: ClassVar[str] = "openai"
@@ -52,5 +55,12 @@ class OpenAI(HttpModel):
         official = urlsplit(self._base()).hostname == urlsplit(OPENAI).hostname
         return wire.encode(request, self.model, official=official)
 
+    def _encode_stream(self, request: ModelRequest) -> JsonObject:
+        # OpenAI API, Chat completions: without this option a stream has no counts of tokens.
+        return {"stream_options": {"include_usage": True}, **super()._encode_stream(request)}
+
     def _decode(self, body: JsonObject) -> ModelTurn:
         return wire.decode(body)
+
+    def _decoder(self) -> OpenAIStream:
+        return OpenAIStream()

@@ -253,17 +253,21 @@ def decode(body: JsonObject) -> ModelTurn:
     parts = (*_thoughts(message), *_texts(message.get("content")), *_kept(message), *_calls(message))
     raw = text(choice, "finish_reason") or None
     refused = text(message, "refusal")
-    reason = neutral((raw or ("stop" if refused else "")).lower(), REASONS, parts)
     return ModelTurn(
         parts,
-        _usage(body),
-        reason,
+        usage_in(body),
+        reason_of(raw or "", refused, parts),
         raw,
         refusal=refused,
         dialect=DIALECT,
         model=text(body, "model"),
         response_id=text(body, "id"),
     )
+
+
+def reason_of(raw: str, refused: str, parts: tuple[Part, ...]) -> FinishReason:
+    """Return our finish reason; `raw` is the API's own, and empty if it gave none."""
+    return neutral((raw or ("stop" if refused else "")).lower(), REASONS, parts)
 
 
 def _thoughts(message: JsonObject) -> list[Part]:
@@ -312,7 +316,8 @@ def _tool_call(call_id: str, function: JsonObject) -> ToolCall:
     return ToolCall(call_id, as_text(function.get("name"), "a tool call's name"), given, bad)
 
 
-def _usage(body: JsonObject) -> Usage:
+def usage_in(body: JsonObject) -> Usage:
+    """Return the tokens that a response body, or a chunk of a stream, counts."""
     usage = inner(body, "usage")
     cached = count(inner(usage, "prompt_tokens_details"), "cached_tokens")
     return Usage(

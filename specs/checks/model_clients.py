@@ -18,6 +18,7 @@ OPTIONS = {
     "project": "project",
     "location": "location",
     "attempt_timeout": "timeout",
+    "idle_timeout": "idle_timeout",
     "attempts": "attempts",
     "max_in_flight": "max_in_flight",
     "max_reply_bytes": "max_reply_bytes",

@@ -307,6 +307,9 @@ class AgentGrammar(Grammar):
     attempt_timeout: float | None = Field(
         default=None, gt=0, description="seconds one attempt of a model call may take; null: as long as the call may"
     )
+    idle_timeout: float | None = Field(
+        default=None, gt=0, description="seconds without a byte after which a streamed reply of the model is given up"
+    )
     attempts: int | None = Field(default=None, ge=1, description="how often a model call is sent at most")
     max_in_flight: int | None = Field(default=None, ge=1, description="how many model calls may be under way at once")
     max_reply_bytes: int | None = Field(default=None, ge=1, description="most bytes that a reply of the model may have")

@@ -64,6 +64,13 @@ def arguments(value: JsonValue) -> tuple[JsonObject, str | None]:
     return (parsed, None) if isinstance(parsed, Mapping) and not not_json(parsed, "arguments") else ({}, value)
 
 
+def arguments_text(value: JsonValue) -> str:
+    """Return the text from which `arguments` reads the same as from `value`."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else _as_text(value)
+
+
 def _as_text(value: JsonValue) -> str:
     try:
         return json.dumps(value)

@@ -6,11 +6,13 @@ their numbers; of one number: reasoning, text, a part that came whole, a call.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from .fast_init import fast_init
-from .messages import NO_USAGE, FinishReason, OpaquePart, Usage
+from .messages import NO_USAGE, FinishReason, ModelTurn, Part, ReasoningPart, TextPart, ToolCall, Usage
 
 
 @fast_init
@@ -54,9 +56,9 @@ class CallPiece:
 @fast_init
 @dataclass(frozen=True, slots=True)
 class WholePiece:
-    """A provider's part without a neutral form."""
+    """A part that comes whole: mostly a provider's part without a neutral form."""
 
-    data: OpaquePart
+    data: Part
     part: int = 0
 
 
@@ -97,3 +99,38 @@ def is_visible(piece: Piece) -> bool:
             return bool(piece.name or piece.arguments)
         case _:
             return False
+
+
+def pieces_of(turn: ModelTurn) -> list[Piece]:
+    """Return a turn that came whole in pieces, from which an equal one is put together."""
+    pieces = [_piece_of(part, number) for number, part in enumerate(turn.parts)]
+    end = TurnEnd(
+        turn.finish_reason,
+        turn.raw_finish_reason,
+        turn.usage,
+        turn.refusal,
+        turn.dialect,
+        turn.model,
+        turn.response_id,
+    )
+    return [*pieces, end]
+
+
+def _piece_of(part: Part, number: int) -> Piece:
+    match part:
+        case TextPart():
+            return TextPiece(part.text, number, part.signature)
+        case ReasoningPart():
+            return ReasoningPiece(part.text, number, part.signature, part.redacted)
+        case ToolCall():
+            given = part.bad_arguments
+            if given is None:
+                given = json.dumps(part.arguments, ensure_ascii=False, default=_plain)
+            # A made-up id is made up again: a piece cannot say that it is one.
+            return CallPiece(number, given, "" if part.made_up_id else part.id, part.name, part.signature)
+        case _:
+            return WholePiece(part, number)
+
+
+def _plain(value: object) -> object:
+    return dict(value) if isinstance(value, Mapping) else str(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # any mapping is accepted

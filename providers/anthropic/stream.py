@@ -1,0 +1,151 @@
+"""Anthropic's Messages API on the wire, streamed: reads the events into the pieces of a turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from understudy.providers.wire.endings import neutral
+from understudy.providers.wire.json_values import UNREADABLE, WrongShape, as_object, as_text, count, inner, kept, text
+from understudy.vocabulary.json_reading import arguments, arguments_text
+from understudy.vocabulary.messages import JsonObject, JsonValue, OpaquePart, Part
+from understudy.vocabulary.pieces import CallPiece, Piece, ReasoningPiece, TextPiece, TurnEnd, UsagePiece, WholePiece
+
+from .wire import DIALECT, REASONS, refusal_in, usage_in
+
+OURS = ("text", "thinking", "redacted_thinking", "tool_use")
+"""Types of blocks with a neutral form; a block of another type is kept whole."""
+
+
+class _Block:
+    """A block that has begun and not ended."""
+
+    __slots__ = ("input", "kind", "start")
+
+    def __init__(self, kind: str, start: JsonObject) -> None:
+        self.kind = kind
+        self.start = start
+        self.input: list[str] = []
+        """Pieces of its input as JSON."""
+
+
+class AnthropicStream:
+    """The events of one turn. A block is the part of its own number."""
+
+    dialect = DIALECT
+
+    def __init__(self) -> None:
+        self.is_over = False
+        """Whether `message_stop` came."""
+        self._open: dict[int, _Block] = {}
+        self._message: JsonObject = {}
+        """The message as it began."""
+        self._counts: dict[str, JsonValue] = {}
+        self._ending: JsonObject = {}
+        """The `delta` with the stop reason."""
+
+    def take(self, event: JsonObject, name: str) -> Sequence[Piece]:
+        match text(event, "type") or name:
+            case "content_block_delta":
+                return self._grow(event)
+            case "content_block_start":
+                return self._begin(event)
+            case "content_block_stop":
+                block = self._open.pop(_index(event), None)
+                return () if block is None else _ended(block, _index(event))
+            case "message_start":
+                self._message = as_object(event.get("message"), "message")
+                return self._count(inner(self._message, "usage"))
+            case "message_delta":
+                self._ending = {**self._ending, **inner(event, "delta")}
+                return self._count(inner(event, "usage"))
+            case "message_stop":
+                self.is_over = True
+                return ()
+            case _:
+                return ()
+
+    def done(self) -> None:
+        """Do nothing: this API has no such event, and some proxies send it behind the last one."""
+
+    def rest(self) -> list[Piece]:
+        return [piece for index, block in self._open.items() for piece in _ended(block, index)]
+
+    def end(self, parts: tuple[Part, ...]) -> TurnEnd | None:
+        if not self.is_over:
+            return None
+        raw = text(self._ending, "stop_reason")
+        return TurnEnd(
+            neutral(raw, REASONS, parts),
+            raw or None,
+            usage_in({"usage": self._counts}),
+            refusal_in(self._ending),
+            DIALECT,
+            text(self._message, "model"),
+            text(self._message, "id"),
+        )
+
+    def _count(self, counts: JsonObject) -> Sequence[Piece]:
+        """Anthropic API, Streaming: the counts are cumulative; one that is left out keeps its earlier value."""
+        if not counts:
+            return ()
+        self._counts.update({key: value for key, value in counts.items() if value is not None})
+        return (UsagePiece(usage_in({"usage": dict(self._counts)})),)
+
+    def _begin(self, event: JsonObject) -> Sequence[Piece]:
+        index, start = _index(event), as_object(event.get("content_block"), "content_block")
+        kind = text(start, "type")
+        self._open[index] = _Block(kind, start)
+        match kind:
+            case "text":
+                return (TextPiece(text(start, "text"), index),)
+            case "thinking":
+                return (ReasoningPiece(text(start, "thinking"), index, text(start, "signature") or None),)
+            case "redacted_thinking":
+                return (ReasoningPiece("", index, None, as_text(start.get("data"), "redacted_thinking.data")),)
+            case "tool_use":
+                return (CallPiece(index, "", text(start, "id"), as_text(start.get("name"), "tool_use.name")),)
+            case _:
+                return ()
+
+    def _grow(self, event: JsonObject) -> Sequence[Piece]:
+        index, delta = _index(event), inner(event, "delta")
+        block = self._open.get(index)
+        if block is None:
+            raise WrongShape(f"content_block_delta must belong to a block that has begun, got index {index}")
+        match block.kind, text(delta, "type"):
+            case "text", "text_delta":
+                return (TextPiece(text(delta, "text"), index),)
+            case "thinking", "thinking_delta":
+                return (ReasoningPiece(text(delta, "thinking"), index),)
+            case "thinking", "signature_delta":
+                return (ReasoningPiece("", index, text(delta, "signature") or None),)
+            case kind, "input_json_delta":
+                more = text(delta, "partial_json")
+                if not more:
+                    return ()
+                block.input.append(more)
+                return (CallPiece(index, more),) if kind == "tool_use" else ()
+            case _:
+                return ()
+
+
+def _index(event: JsonObject) -> int:
+    index = count(event, "index")
+    if index is None:
+        raise WrongShape(f"index must be a whole number, got {event.get('index')!r}"[:200])
+    return index
+
+
+def _ended(block: _Block, index: int) -> Sequence[Piece]:
+    """Return what is known of a block only at its end."""
+    if block.kind == "tool_use":
+        # An input that came whole stands in the start; the API itself sends an empty one there.
+        whole = block.start.get("input")
+        return (CallPiece(index, arguments_text(whole)),) if whole and not block.input else ()
+    if block.kind in OURS:
+        return ()
+    data = block.start
+    if block.input:
+        given, bad = arguments("".join(block.input))
+        data = {**data, "input": given if bad is None else {UNREADABLE: bad}}
+    return (WholePiece(OpaquePart(kept(data, "content[]")), index),)

@@ -1,0 +1,103 @@
+"""Google's streamGenerateContent on the wire, for Gemini and Vertex AI: reads the chunks into the pieces of a turn."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from understudy.providers.wire.json_values import as_object, inner, items, text
+from understudy.vocabulary.json_reading import arguments_text
+from understudy.vocabulary.messages import (
+    NO_USAGE,
+    JsonObject,
+    OpaquePart,
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolCall,
+    Usage,
+)
+from understudy.vocabulary.pieces import CallPiece, Piece, ReasoningPiece, TextPiece, TurnEnd, UsagePiece, WholePiece
+
+from .wire import DIALECT, part_in, raw_reason, reason_of, usage_in
+
+
+class GoogleStream:
+    """The chunks of one turn, each a response with further parts; of several candidates the first one counts."""
+
+    dialect = DIALECT
+
+    def __init__(self) -> None:
+        self._number = -1
+        """The number of the last part."""
+        self._open: Literal["", "text", "thought"] = ""
+        """The kind of the last part, if text of this kind without a signature continues it."""
+        self._has_ended = False
+        """Whether a finish reason came, and no further part after it."""
+        self._finish = ""
+        self._block = ""
+        self._model = ""
+        self._id = ""
+        self._usage: Usage = NO_USAGE
+
+    @property
+    def is_over(self) -> bool:
+        """False: with code execution a finish reason can come in the middle, so only the end of the body is the end."""
+        return False
+
+    def take(self, event: JsonObject, name: str) -> list[Piece]:
+        self._model = self._model or text(event, "modelVersion")
+        self._id = self._id or text(event, "responseId")
+        self._block = text(inner(event, "promptFeedback"), "blockReason") or self._block
+        found: list[Piece] = []
+        for entry in items(event, "candidates", "candidates"):
+            candidate = as_object(entry, "candidates[]")
+            if not candidate.get("index"):
+                self._choose(candidate, found)
+        if inner(event, "usageMetadata"):
+            self._usage = usage_in(event)
+            found.append(UsagePiece(self._usage))
+        return found
+
+    def done(self) -> None:
+        """Do nothing: this API has no such event, and some proxies send it behind the last one."""
+
+    def rest(self) -> list[Piece]:
+        return []
+
+    def end(self, parts: tuple[Part, ...]) -> TurnEnd | None:
+        if not self._has_ended and not self._block:
+            return None
+        raw = raw_reason(self._finish, self._block)
+        return TurnEnd(reason_of(raw, parts), raw, self._usage, "", DIALECT, self._model, self._id)
+
+    def _choose(self, candidate: JsonObject, found: list[Piece]) -> None:
+        for entry in items(inner(candidate, "content"), "parts", "content.parts"):
+            given = as_object(entry, "content.parts[]")
+            part = part_in(given)
+            if part is not None:
+                found.append(self._piece(part, given))
+                self._has_ended = False
+        finish = text(candidate, "finishReason")
+        if finish:
+            self._finish, self._has_ended = finish, True
+
+    def _piece(self, part: Part, given: JsonObject) -> Piece:
+        match part:
+            case TextPart(text=words, signature=signature):
+                return TextPiece(words, self._next("text", signature), signature)
+            case ReasoningPart(text=words, signature=signature):
+                return ReasoningPiece(words, self._next("thought", signature), signature)
+            case ToolCall():
+                whole = arguments_text(inner(given, "functionCall").get("args"))
+                return CallPiece(self._next("", None), whole, part.id, part.name, part.signature)
+            case OpaquePart():
+                return WholePiece(part, self._next("", None))
+            case _:
+                raise AssertionError(f"no part of an answer: {part}")
+
+    def _next(self, kind: Literal["", "text", "thought"], signature: str | None) -> int:
+        """Return the number of a part that comes now: text with a signature is a part of its own."""
+        if not kind or kind != self._open or signature is not None:
+            self._number += 1
+        self._open = kind if signature is None else ""
+        return self._number

@@ -1,0 +1,145 @@
+"""OpenAI's chat completions on the wire, streamed: reads the chunks into the pieces of a turn."""
+
+from __future__ import annotations
+
+from understudy.providers.wire.json_values import (
+    WrongShape,
+    as_object,
+    inner,
+    is_array,
+    is_object,
+    items,
+    kept,
+    text,
+)
+from understudy.vocabulary.json_reading import arguments_text
+from understudy.vocabulary.messages import NO_USAGE, JsonObject, JsonValue, OpaquePart, Part, Usage
+from understudy.vocabulary.pieces import CallPiece, Piece, ReasoningPiece, TextPiece, TurnEnd, UsagePiece, WholePiece
+
+from .stream_blocks import add_block
+from .stream_calls import FIRST_CALL, StreamedCalls
+from .wire import DIALECT, ECHOED, reason_of, usage_in
+
+
+class OpenAIStream:
+    """The chunks of one turn; of several choices the first one counts."""
+
+    dialect = DIALECT
+
+    def __init__(self) -> None:
+        self.is_over = False
+        """Whether `[DONE]` came."""
+        self._has_ended = False
+        """Whether the finish reason came; only counts of tokens follow it."""
+        self._raw = ""
+        self._refusal = ""
+        self._model = ""
+        self._id = ""
+        self._usage: Usage = NO_USAGE
+        self._echoes = False
+        """Whether reasoning came in the field `ECHOED`; then the other field repeats it."""
+        self._number = 0
+        """The number of the content that comes now: it grows where text follows a block."""
+        self._blocks: dict[int, JsonObject] = {}
+        """Number -> the block of content that is no text."""
+        self._details: list[JsonObject] = []
+        self._calls = StreamedCalls()
+        self._legacy: list[JsonObject] = []
+        """Pieces of `function_call`, kept until the end: it repeats a call of `tool_calls`, if there is one."""
+
+    def take(self, event: JsonObject, name: str) -> list[Piece]:
+        found: list[Piece] = []
+        if not self._id:  # Azure's first chunk has none
+            self._id = text(event, "id")
+        if not self._model:
+            self._model = text(event, "model")
+        if not self._has_ended:
+            for entry in items(event, "choices", "choices"):
+                choice = as_object(entry, "choices[]")
+                if not choice.get("index"):
+                    self._choose(choice, found)
+        if inner(event, "usage"):
+            self._usage = usage_in(event)
+            found.append(UsagePiece(self._usage))
+        return found
+
+    def done(self) -> None:
+        self.is_over = True
+
+    def rest(self) -> list[Piece]:
+        found: list[Piece] = []
+        for number, block in self._blocks.items():
+            found.append(WholePiece(OpaquePart(kept(block, "delta.content[]")), number))
+        if self._details:
+            details = kept({"reasoning_details": self._details}, "delta.reasoning_details")
+            found.append(WholePiece(OpaquePart(details), FIRST_CALL - 1))
+        if self._legacy and not self._calls:
+            given = "".join([arguments_text(piece.get("arguments")) for piece in self._legacy])
+            called = next(filter(None, [text(piece, "name") for piece in self._legacy]), "")
+            found.append(CallPiece(FIRST_CALL, given, "", called))
+        return found
+
+    def end(self, parts: tuple[Part, ...]) -> TurnEnd | None:
+        if not self._has_ended and not self.is_over:
+            return None
+        return TurnEnd(
+            reason_of(self._raw, self._refusal, parts),
+            self._raw or None,
+            self._usage,
+            self._refusal,
+            DIALECT,
+            self._model,
+            self._id,
+        )
+
+    def _choose(self, choice: JsonObject, found: list[Piece]) -> None:
+        delta = inner(choice, "delta") or inner(choice, "message")
+        self._add_thoughts(delta, found)
+        self._add_content(delta.get("content"), found)
+        self._refusal += text(delta, "refusal")
+        for detail in items(delta, "reasoning_details", "delta.reasoning_details"):
+            add_block(self._details, as_object(detail, "delta.reasoning_details[]"))
+        for entry in items(delta, "tool_calls", "delta.tool_calls"):
+            piece = self._calls.take(as_object(entry, "delta.tool_calls[]"))
+            if piece is not None:
+                found.append(piece)
+        legacy = delta.get("function_call")
+        if is_object(legacy):
+            self._legacy.append(legacy)
+        self._raw = text(choice, "finish_reason")
+        self._has_ended = bool(self._raw)
+
+    def _add_thoughts(self, delta: JsonObject, found: list[Piece]) -> None:
+        thought = text(delta, ECHOED)
+        if thought:
+            self._echoes = True
+            found.append(ReasoningPiece(thought, 0, ECHOED))
+        elif not self._echoes and text(delta, "reasoning"):
+            found.append(ReasoningPiece(text(delta, "reasoning")))
+
+    def _add_content(self, content: JsonValue, found: list[Piece]) -> None:
+        if isinstance(content, str):
+            if content:
+                found.append(self._text(content))
+        elif is_array(content):
+            for entry in content:
+                block = as_object(entry, "delta.content[]")
+                if block.get("type") == "text":
+                    found.append(self._text(text(block, "text")))
+                else:
+                    self._add_block(block)
+        elif content is not None:
+            raise WrongShape("delta.content must be a string, an array or null")
+
+    def _text(self, words: str) -> TextPiece:
+        if self._number in self._blocks:
+            self._number += 1
+        return TextPiece(words, self._number)
+
+    def _add_block(self, block: JsonObject) -> None:
+        blocks = [self._blocks[self._number]] if self._number in self._blocks else []
+        add_block(blocks, block)
+        self._blocks[self._number] = blocks[0]
+        if len(blocks) > 1:  # it did not belong to the last one
+            self._number += 1
+            self._blocks[self._number] = blocks[1]

@@ -1,0 +1,589 @@
+"""Streams as APIs and compatible servers write them, each with the turn that the same answer gives when it comes whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.wire_streams import as_events, decoded_whole, read, reader_of, turn_of
+from understudy.errors import ProviderError, ProviderTimeout, RateLimited
+from understudy.orchestration.streaming.turn_assembler import TurnAssembler
+from understudy.providers.google.wire import decode as decode_google
+from understudy.providers.openai.wire import decode as decode_openai
+from understudy.vocabulary.messages import (
+    JsonObject,
+    ModelTurn,
+    OpaquePart,
+    ReasoningPart,
+    TextPart,
+    ToolCall,
+    Usage,
+)
+from understudy.vocabulary.pieces import CallPiece, TextPiece, UsagePiece, pieces_of
+
+
+def chunk(delta: Any = None, finish: str | None = None, **more: Any) -> dict[str, Any]:
+    """Return a chunk of a chat completion."""
+    return {"id": "c1", "model": "m", "choices": [{"index": 0, "delta": delta or {}, "finish_reason": finish}], **more}
+
+
+def calling(index: int | None, arguments: Any = "", **named: str) -> dict[str, Any]:
+    """Return a delta with a piece of a call."""
+    function = {"arguments": arguments, **({"name": named["name"]} if "name" in named else {})}
+    entry = {"function": function, **({"id": named["id"]} if "id" in named else {})}
+    return {"tool_calls": [entry if index is None else {"index": index, **entry}]}
+
+
+def completion(message: dict[str, Any], finish: str = "stop", **more: Any) -> ModelTurn:
+    """Return what blocking `decode` makes of a message."""
+    return decode_openai({"id": "c1", "model": "m", "choices": [{"message": message, "finish_reason": finish}], **more})
+
+
+def openai(*events: Any) -> ModelTurn:
+    return turn_of("openai", as_events(*events, "[DONE]"))
+
+
+# OpenAI and compatible servers
+
+
+def test_text_may_hold_every_character_that_splits_lines_elsewhere() -> None:
+    odd = "a\u2028b\u2029c\u0085d\x1ee\r\nf"
+
+    assert openai(chunk({"role": "assistant", "content": odd}), chunk({}, "stop")).text == odd
+    raw = 'data: {"choices": [{"delta": {"content": "a\u2028b\u0085"}, "finish_reason": "stop"}]}\n\n'.encode()
+    assert turn_of("openai", raw).text == "a\u2028b\u0085"
+
+
+SEA: dict[str, Any] = {"id": "a", "function": {"name": "on_shelf", "arguments": '{"sku": "A"}'}}
+LAND: dict[str, Any] = {"id": "b", "function": {"name": "on_shelf", "arguments": '{"sku": "B"}'}}
+
+
+@pytest.mark.parametrize(
+    "deltas",
+    [
+        [calling(0, "", id="a", name="on_shelf"), calling(0, '{"sku'), calling(0, '": "A"}')],
+        [calling(0, '{"sku": "A"}', id="a", name="on_shelf")],
+        [calling(0, p, id="a", name="on_shelf") for p in ("", '{"sku": ', '"A"', "}", "")],
+        [calling(None, p, id="a", name="on_shelf") for p in ('{"sku": ', '"A"}')],
+        [calling(None, '{"sku": ', id="a", name="on_shelf"), calling(None, '"A"}')],
+        [calling(0, None, id="a"), calling(0, None, name="on_shelf"), calling(0, '{"sku": "A"}')],
+        [calling(0, {"sku": "A"}, id="a", name="on_shelf")],
+        [calling(0, '{"sku": ', id="a", name="on_shelf"), calling(0, '"A"}', id="changes")],
+    ],
+    ids=[
+        "OpenAI's own",
+        "a whole call in one piece",
+        "id and name on every piece",
+        "the same without an index",
+        "an index nowhere",
+        "id and name apart",
+        "arguments as an object",
+        "an id that changes",
+    ],
+)
+def test_a_call_is_put_together_in_the_form_of_each_server(deltas: list[Any]) -> None:
+    turn = openai(*[chunk(delta) for delta in deltas], chunk({}, "tool_calls"))
+
+    assert turn == completion({"content": None, "tool_calls": [SEA]}, "tool_calls")
+
+
+@pytest.mark.parametrize(
+    "deltas",
+    [
+        [calling(0, "", id="a", name="on_shelf"), calling(1, "", id="b", name="on_shelf")]
+        + [calling(0, '{"sku": "A"}'), calling(1, '{"sku": "B"}')],
+        [calling(1, '{"sku": "B"}', id="b", name="on_shelf"), calling(0, '{"sku": "A"}', id="a", name="on_shelf")],
+        [calling(0, '{"sku": "A"}', id="a", name="on_shelf"), calling(0, '{"sku": "B"}', id="b", name="on_shelf")],
+        [
+            calling(None, '{"sku": "A"}', id="a", name="on_shelf"),
+            calling(None, '{"sku": "B"}', id="b", name="on_shelf"),
+        ],
+        [{"tool_calls": [{"index": 0, **SEA}, {"index": 1, **LAND}]}],
+    ],
+    ids=["interleaved", "the second one first", "whole under one index", "without an index", "in one delta"],
+)
+def test_several_calls_keep_apart_and_in_order(deltas: list[Any]) -> None:
+    turn = openai(*[chunk(delta) for delta in deltas], chunk({}, "tool_calls"))
+
+    assert turn == completion({"content": None, "tool_calls": [SEA, LAND]}, "tool_calls")
+
+
+def test_whole_calls_without_ids_keep_apart_under_one_index() -> None:
+    one, two = calling(0, '{"n": 1}', name="count"), calling(0, '{"n": 2}', name="count")
+
+    turn = openai(chunk(one), chunk(two), chunk({}, "tool_calls"))
+
+    assert [call.arguments for call in turn.tool_calls] == [{"n": 1}, {"n": 2}]
+
+
+def test_a_reader_is_told_the_name_and_id_of_a_call_once() -> None:
+    body = as_events(*[chunk(calling(0, p, id="a", name="f")) for p in ("{", "}", "")], chunk({}, "stop"))
+
+    pieces = [piece for piece in read(reader_of("openai"), [body]) if isinstance(piece, CallPiece)]
+
+    assert [(piece.id, piece.name, piece.arguments) for piece in pieces] == [("a", "f", "{"), ("", "", "}")]
+
+
+def test_text_reasoning_and_calls_stand_in_the_order_of_the_whole_answer() -> None:
+    body = as_events(
+        chunk({"reasoning": "Hm", "content": ""}),
+        chunk(calling(0, "{}", id="a", name="f")),
+        chunk({"content": "Let me "}),
+        chunk({"reasoning": "m."}),
+        chunk({"content": "look."}, "tool_calls"),
+        "[DONE]",
+    )
+
+    turn = turn_of("openai", body)
+
+    assert [type(part) for part in turn.parts] == [ReasoningPart, TextPart, ToolCall]
+    assert turn == decoded_whole("openai", body)
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_reasoning_of_deepseek_goes_back_in_its_own_field(both: bool) -> None:
+    thought = {"reasoning_content": "Hm", **({"reasoning": "Hm"} if both else {})}
+
+    turn = openai(chunk({"content": None, **thought}), chunk({"content": "Hi"}, "stop"))
+
+    assert turn == completion({"content": "Hi", **thought})
+    assert turn.thinking == "Hm"
+
+
+def test_a_refusal_is_no_text() -> None:
+    turn = openai(chunk({"content": None, "refusal": "I "}), chunk({"refusal": "won't."}), chunk({}, "stop"))
+
+    assert turn == completion({"content": None, "refusal": "I won't."})
+    assert turn.refusal == "I won't."
+
+
+def test_the_old_function_call_counts_only_without_calls() -> None:
+    old = [{"function_call": {"name": "on_shelf", "arguments": '{"sku": '}}, {"function_call": {"arguments": '"A"}'}}]
+
+    alone = openai(*[chunk(delta) for delta in old], chunk({}, "function_call"))
+    beside = openai(chunk(old[0]), chunk({**old[1], "tool_calls": [{"index": 0, **SEA}]}), chunk({}, "tool_calls"))
+
+    whole: dict[str, Any] = {"content": None, "function_call": {"name": "on_shelf", "arguments": '{"sku": "A"}'}}
+    assert alone == completion(whole, "function_call")
+    assert beside == completion({**whole, "tool_calls": [SEA]}, "tool_calls")
+
+
+def test_the_first_choice_counts_and_others_interleave() -> None:
+    other = {"choices": [{"index": 1, "delta": {"content": "No"}, "finish_reason": "length"}]}
+    both = {"choices": [*other["choices"], {"index": 0, "delta": {"content": "es"}, "finish_reason": None}]}
+
+    turn = openai(chunk({"content": "Y"}), other, both, chunk({}, "stop"), other)
+
+    assert turn == completion({"content": "Yes"})
+
+
+def test_tokens_are_counted_in_a_chunk_without_choices_behind_the_end() -> None:
+    counts = {"prompt_tokens": 3, "completion_tokens": 2}
+
+    turn = openai(
+        {"choices": [], "id": "", "model": "", "prompt_filter_results": []},
+        chunk({"content": "Hi"}, usage=None),
+        chunk({}, "stop"),
+        {"choices": [], "usage": counts},
+    )
+
+    assert turn == completion({"content": "Hi"}, usage=counts)
+    assert turn.usage.raw == counts
+
+
+def test_what_follows_the_end_is_ignored() -> None:
+    more = chunk({"content": " more"}, "length")
+    body = as_events(chunk({"content": "Hi"}, "stop"), more, "[DONE]", more, "no JSON", {"error": {"message": "late"}})
+
+    assert turn_of("openai", body) == completion({"content": "Hi"})
+
+
+@pytest.mark.parametrize("events", [["[DONE]"], [chunk({}, "stop")], [chunk({}, "stop"), "[DONE]"]])
+def test_a_chat_stream_ends_with_a_reason_or_with_done(events: list[Any]) -> None:
+    assert turn_of("openai", as_events(chunk({"content": "Hi"}), *events)).text == "Hi"
+
+
+def test_chunks_of_content_of_mistral_are_joined() -> None:
+    def thinking(words: str) -> dict[str, Any]:
+        return {"type": "thinking", "thinking": [{"type": "text", "text": words}]}
+
+    deltas = [{"content": [thinking("Hm")]}, {"content": [thinking("m.")]}, {"content": "H"}, {"content": "i"}]
+    turn = openai(*[chunk(delta) for delta in deltas], chunk({}, "stop"))
+
+    assert turn == completion({"content": [thinking("Hmm."), {"type": "text", "text": "Hi"}]})
+
+
+def test_details_of_reasoning_of_openrouter_are_joined_and_kept() -> None:
+    def detail(**more: Any) -> dict[str, Any]:
+        return {"reasoning_details": [{"type": "reasoning.text", "index": 0, **more}]}
+
+    deltas = [{"reasoning": "Hm", **detail(text="Hm")}, detail(text="m."), detail(signature="s"), {"content": "Hi"}]
+    turn = openai(*[chunk(delta) for delta in deltas], chunk({}, "stop"))
+
+    whole = detail(text="Hmm.", signature="s")
+    assert turn == completion({"reasoning": "Hm", "content": "Hi", **whole})
+    assert OpaquePart(whole) in turn.parts
+
+
+# Anthropic
+
+
+def block(index: int, start: Any, *deltas: Any) -> list[Any]:
+    """Return the events of one block."""
+    return [
+        {"type": "content_block_start", "index": index, "content_block": start},
+        *[{"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas],
+        {"type": "content_block_stop", "index": index},
+    ]
+
+
+def message(*blocks: list[Any], delta: Any = None, usage: Any = None) -> list[Any]:
+    """Return the events of a message."""
+    counts = {"input_tokens": 10, "output_tokens": 1, "cache_read_input_tokens": 4}
+    start: dict[str, Any] = {
+        "id": "msg",
+        "model": "claude",
+        "role": "assistant",
+        "content": [],
+        "usage": counts,
+        "stop_reason": None,
+    }
+    return [
+        {"type": "message_start", "message": start},
+        {"type": "ping"},
+        *[event for each in blocks for event in each],
+        {
+            "type": "message_delta",
+            "delta": delta or {"stop_reason": "end_turn"},
+            "usage": usage or {"output_tokens": 7},
+        },
+        {"type": "message_stop"},
+    ]
+
+
+def same_as_whole(*events: Any) -> ModelTurn:
+    body = as_events(*events)
+    turn = turn_of("anthropic", body)
+    assert turn == decoded_whole("anthropic", body)
+    assert turn.usage.raw == decoded_whole("anthropic", body).usage.raw
+    return turn
+
+
+def test_blocks_keep_their_order_and_what_goes_back_with_them() -> None:
+    turn = same_as_whole(
+        *message(
+            block(
+                0,
+                {"type": "thinking", "thinking": "", "signature": ""},
+                {"type": "thinking_delta", "thinking": "Hm"},
+                {"type": "thinking_delta", "thinking": "m."},
+                {"type": "signature_delta", "signature": "sig"},
+            ),
+            block(1, {"type": "redacted_thinking", "data": "xyz"}),
+            block(2, {"type": "thinking", "thinking": ""}, {"type": "signature_delta", "signature": "only"}),
+            block(3, {"type": "text", "text": ""}, {"type": "text_delta", "text": "Let me look."}),
+            block(4, {"type": "tool_use", "id": "t", "name": "ping", "input": {}}),
+            block(5, {"type": "text", "text": ""}),
+            delta={"stop_reason": "tool_use"},
+        )
+    )
+
+    assert [type(part) for part in turn.parts] == [ReasoningPart] * 3 + [TextPart, ToolCall, TextPart]
+    assert turn.parts[2] == ReasoningPart("", "only")
+
+
+def test_the_arguments_of_a_call_come_in_pieces_or_whole() -> None:
+    pieces = [{"type": "input_json_delta", "partial_json": each} for each in ("", '{"sku": ', '"A"}')]
+
+    turn = same_as_whole(
+        *message(
+            block(0, {"type": "tool_use", "id": "a", "name": "on_shelf", "input": {}}, *pieces),
+            block(1, {"type": "tool_use", "id": "b", "name": "on_shelf", "input": {"sku": "B"}}),
+            delta={"stop_reason": "tool_use"},
+        )
+    )
+
+    assert [call.arguments for call in turn.tool_calls] == [{"sku": "A"}, {"sku": "B"}]
+
+
+def test_blocks_of_the_servers_own_tools_are_kept_whole() -> None:
+    cut = [{"type": "input_json_delta", "partial_json": '{"query": "tr'}]
+    result: dict[str, Any] = {"type": "web_search_tool_result", "tool_use_id": "s", "content": [{"title": "Trees"}]}
+    search: dict[str, Any] = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
+
+    turn = same_as_whole(
+        *message(
+            block(0, search, {"type": "input_json_delta", "partial_json": '{"query": "trees"}'}),
+            block(1, result),
+            delta={"stop_reason": "pause_turn"},
+        )
+    )
+    broken = turn_of("anthropic", as_events(*message(block(0, search, *cut))))
+
+    assert turn.parts == (OpaquePart({**search, "input": {"query": "trees"}}), OpaquePart(result))
+    assert turn.finish_reason == "paused"
+    assert broken.parts == (OpaquePart({**search, "input": {"INVALID_JSON": '{"query": "tr'}}),)
+
+
+def test_tokens_are_cumulative_and_one_left_out_keeps_its_count() -> None:
+    body = as_events(
+        *message(block(0, {"type": "text", "text": "Hi"}), usage={"output_tokens": 7, "input_tokens": None})
+    )
+
+    counts = [piece.usage for piece in read(reader_of("anthropic"), [body]) if isinstance(piece, UsagePiece)]
+
+    assert counts == [Usage(14, 1, 4), Usage(14, 7, 4)]
+    assert turn_of("anthropic", body).usage == Usage(14, 7, 4)
+
+
+def test_a_refusal_tells_its_reason() -> None:
+    details = {"stop_reason": "refusal", "stop_details": {"explanation": "It is harmful."}}
+
+    turn = same_as_whole(*message(block(0, {"type": "text", "text": "No"}), delta=details))
+
+    assert (turn.finish_reason, turn.refusal) == ("blocked", "It is harmful.")
+
+
+def test_unknown_events_deltas_and_citations_are_ignored_and_event_names_may_be_missing() -> None:
+    cited = [{"type": "citations_delta", "citation": {}}, {"type": "text_delta", "text": "Hi"}, {"type": "later_delta"}]
+    events = [{"type": "later"}, *message(block(0, {"type": "text", "text": "", "citations": []}, *cited))]
+
+    assert same_as_whole(*events).text == "Hi"
+
+
+def test_an_event_without_a_type_has_that_of_its_name() -> None:
+    body = as_events(*message(block(0, {"type": "text", "text": "Hi"})))
+    body = body.replace(b'data: {"type": "message_stop"}', b"event: message_stop\ndata: {}")
+
+    assert turn_of("anthropic", body).text == "Hi"
+
+
+# Google
+
+
+def response(*parts: Any, finish: str | None = None, **more: Any) -> dict[str, Any]:
+    """Return a chunk of a generateContent stream."""
+    candidate: dict[str, Any] = {"content": {"parts": list(parts)} if parts else {}}
+    return {"candidates": [candidate | ({"finishReason": finish} if finish else {})], "modelVersion": "g", **more}
+
+
+def google(*events: Any) -> ModelTurn:
+    return turn_of("gemini", as_events(*events).replace(b"\n", b"\r\n"))
+
+
+def whole_google(*parts: Any, finish: str = "STOP", **more: Any) -> ModelTurn:
+    candidate: Any = {"content": {"parts": list(parts)}, "finishReason": finish}
+    return decode_google({"candidates": [candidate], "modelVersion": "g", **more})
+
+
+def test_texts_without_a_signature_become_one_part_and_others_stay_apart() -> None:
+    signed = {"text": "B", "thoughtSignature": "s"}
+
+    turn = google(
+        response({"text": "T1", "thought": True}),
+        response({"text": "T2", "thought": True}, {"text": "A1"}),
+        response({"text": "A2"}, signed),
+        response({"text": "C1"}),
+        response({"text": ""}, {"text": "C2"}),
+        response({"text": "", "thoughtSignature": "z"}, finish="STOP"),
+    )
+
+    assert turn == whole_google(
+        {"text": "T1T2", "thought": True},
+        {"text": "A1A2"},
+        signed,
+        {"text": "C1C2"},
+        {"text": "", "thoughtSignature": "z"},
+    )
+
+
+def test_calls_come_whole_and_other_parts_too() -> None:
+    parts = [
+        {"functionCall": {"name": "f", "args": {"n": 1}}, "thoughtSignature": "s"},
+        {"functionCall": {"name": "g", "args": {}, "id": "given"}},
+        {"executableCode": {"code": "1 + 1"}},
+        {"text": "Done."},
+    ]
+
+    assert google(*[response(part) for part in parts], response({"text": ""}, finish="STOP")) == whole_google(*parts)
+
+
+def test_a_finish_reason_in_the_middle_is_not_the_end() -> None:
+    turn = google(response({"text": "A"}, finish="STOP"), response({"text": "B"}), response(finish="MAX_TOKENS"))
+
+    assert turn == whole_google({"text": "AB"}, finish="MAX_TOKENS")
+    assert list(_no_end("gemini", response({"text": "A"}, finish="STOP"), response({"text": "B"})))
+
+
+def test_a_blocked_prompt_has_no_candidates() -> None:
+    blocked: JsonObject = {"promptFeedback": {"blockReason": "SAFETY"}, "modelVersion": "g"}
+
+    turn = google(blocked)
+
+    assert turn == decode_google(blocked)
+    assert turn.finish_reason == "blocked"
+
+
+def test_a_call_in_a_blocked_answer_is_blocked() -> None:
+    part = {"functionCall": {"name": "undeclared", "args": {}}}
+
+    assert google(response(part, finish="UNEXPECTED_TOOL_CALL")) == whole_google(part, finish="UNEXPECTED_TOOL_CALL")
+
+
+def test_the_last_count_of_tokens_holds() -> None:
+    first, last = (
+        {"promptTokenCount": 55, "candidatesTokenCount": 4},
+        {"promptTokenCount": 257, "thoughtsTokenCount": 2},
+    )
+
+    turn = google(response({"text": "A"}, usageMetadata=first), response(finish="STOP", usageMetadata=last))
+
+    assert turn == whole_google({"text": "A"}, usageMetadata=last)
+
+
+# All of them
+
+
+def _no_end(provider: str, *events: Any, tail: bytes = b"") -> list[Any]:
+    """Read a stream that has no end; return its pieces."""
+    reader = reader_of(provider)
+    stream = reader.finish()
+    pieces: list[Any] = list(reader.feed(as_events(*events) + tail))
+    while True:
+        try:
+            pieces.append(next(stream))
+        except StopIteration as stop:
+            assert stop.value is None
+            return pieces
+
+
+WHOLE = {
+    "openai": [chunk({"content": "Hi"}), chunk({}, "stop")],
+    "anthropic": message(block(0, {"type": "text", "text": "Hi"})),
+    "gemini": [response({"text": "Hi"}), response(finish="STOP")],
+}
+
+
+@pytest.mark.parametrize("provider", sorted(WHOLE))
+@pytest.mark.parametrize("tail", [b"", b'data: {"choices', b"data: {}", b"da", b": ping\n\n"])
+def test_a_body_that_ends_before_the_turn_is_no_turn(provider: str, tail: bytes) -> None:
+    pieces = _no_end(provider, *WHOLE[provider][:-1], tail=tail)
+
+    assert any(isinstance(piece, TextPiece) for piece in pieces)
+
+
+@pytest.mark.parametrize("provider", sorted(WHOLE))
+def test_the_last_event_needs_no_blank_line(provider: str) -> None:
+    assert turn_of(provider, as_events(*WHOLE[provider]).removesuffix(b"\n\n")).text == "Hi"
+
+
+@pytest.mark.parametrize(
+    ("provider", "event"),
+    [
+        ("openai", "no JSON"),
+        ("openai", [1]),
+        ("openai", "null"),
+        ("openai", {"choices": 1}),
+        ("openai", {"choices": [1]}),
+        ("openai", chunk({"content": 1})),
+        ("openai", chunk({"content": [1]})),
+        ("openai", chunk({"tool_calls": {}})),
+        ("openai", chunk({"tool_calls": [1]})),
+        ("openai", {"choices": [], "usage": {"n": float("1e400")}}),
+        ("anthropic", {"type": "message_start"}),
+        ("anthropic", {"type": "content_block_start", "index": 0}),
+        ("anthropic", {"type": "content_block_start", "content_block": {"type": "text"}}),
+        ("anthropic", {"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use"}}),
+        ("anthropic", {"type": "content_block_start", "index": 0, "content_block": {"type": "redacted_thinking"}}),
+        ("anthropic", {"type": "content_block_delta", "index": 5, "delta": {"type": "text_delta", "text": "x"}}),
+        ("gemini", {"candidates": 1}),
+        ("gemini", {"candidates": [1]}),
+        ("gemini", response(1)),
+        ("gemini", response({"functionCall": {"args": {}}})),
+    ],
+)
+def test_an_event_of_a_wrong_shape_is_an_error_that_has_it(provider: str, event: Any) -> None:
+    reader = reader_of(provider)
+
+    with pytest.raises(ValueError, match="."):
+        list(reader.feed(as_events(event)))
+
+    assert as_events(event).strip() == b"data: " + reader.last
+
+
+def test_a_call_without_a_name_is_no_turn() -> None:
+    with pytest.raises(ValueError, match="name"):
+        turn_of("openai", as_events(chunk(calling(0, "{}", id="a")), chunk({}, "tool_calls")))
+
+
+@pytest.mark.parametrize(
+    ("provider", "error", "kind", "status", "retryable"),
+    [
+        ("anthropic", {"type": "overloaded_error", "message": "busy"}, ProviderError, 529, True),
+        ("anthropic", {"type": "api_error", "message": "oh"}, ProviderError, 500, True),
+        ("anthropic", {"type": "timeout_error", "message": "slow"}, ProviderTimeout, 504, True),
+        ("anthropic", {"type": "invalid_request_error", "message": "no"}, ProviderError, 400, False),
+        ("openai", {"type": "server_error", "code": None, "message": "oh"}, ProviderError, 500, True),
+        ("openai", {"code": "rate_limit_exceeded", "message": "wait"}, RateLimited, 429, True),
+        (
+            "openai",
+            {"code": "insufficient_quota", "type": "insufficient_quota", "message": "pay"},
+            ProviderError,
+            200,
+            False,
+        ),
+        ("openai", {"code": 502, "message": "upstream"}, ProviderError, 502, True),
+        ("gemini", {"code": 503, "status": "UNAVAILABLE", "message": "later"}, ProviderError, 503, True),
+        ("openai", {"message": "unheard"}, ProviderError, 200, False),
+    ],
+)
+def test_an_error_in_a_stream_is_told_by_its_code_or_type(
+    provider: str, error: Any, kind: type[ProviderError], status: int, retryable: bool
+) -> None:
+    with pytest.raises(ProviderError) as caught:
+        turn_of(provider, as_events(WHOLE[provider][0], {"type": "error", "error": error}))
+
+    assert (type(caught.value), caught.value.status, caught.value.retryable) == (kind, status, retryable)
+
+
+@pytest.mark.parametrize("data", [{"error": {"message": "no"}}, {"message": "no"}, {"choices": [], "message": "no"}])
+def test_an_event_named_error_is_one_whatever_its_form(data: Any) -> None:
+    with pytest.raises(ProviderError, match="no"):
+        turn_of("openai", b"event: error\n" + as_events(data))
+
+
+def test_what_stands_beside_an_error_is_part_of_what_came() -> None:
+    reader = reader_of("openai")
+    last = {
+        **chunk({"content": " way"}, "error", usage={"prompt_tokens": 3, "completion_tokens": 1}),
+        "error": {"code": 502},
+    }
+
+    with pytest.raises(ProviderError):
+        list(reader.feed(as_events(chunk({"content": "Half"}), last)))
+
+    partial = reader.partial()
+    assert partial is not None
+    assert (partial.text, partial.usage.total_tokens) == ("Half way", 4)
+
+
+# Turns that came whole
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        ModelTurn(()),
+        ModelTurn((TextPart("Hi", "s"), TextPart("there")), Usage(3, 4), "length", "max_tokens"),
+        ModelTurn((ReasoningPart("Hm", "s"), ReasoningPart(redacted="x"), TextPart("")), refusal="no", dialect="d"),
+        ModelTurn((ToolCall("a", "f", {"n": [1, "ä"]}, signature="s"), ToolCall("", "g"), TextPart("behind"))),
+        ModelTurn((ToolCall("a", "f", {}, "{broken"), OpaquePart({"type": "odd"})), model="m", response_id="r"),
+    ],
+)
+def test_a_whole_turn_in_pieces_is_put_together_again(turn: ModelTurn) -> None:
+    assembler = TurnAssembler()
+    for piece in pieces_of(turn):
+        assembler.add(piece)
+
+    assert assembler.turn() == turn

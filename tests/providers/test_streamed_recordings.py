@@ -1,0 +1,127 @@
+"""Every recorded stream: cut anywhere it gives the turn that the same answer gives when it comes whole."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from tests.providers.test_wire_recordings import COUNTS, normalised
+from tests.support import wire
+from tests.support.clients import client
+from tests.support.http import HELLO
+from tests.support.wire import obj
+from tests.support.wire_streams import LONGEST, StreamCase, read, reader_of, stream_cases, turn_of
+from understudy.errors import ProviderError
+from understudy.orchestration.streaming.turn_assembler import TurnAssembler
+from understudy.providers.wire.server_events import EventSplitter, ServerEvent
+from understudy.vocabulary.messages import ModelTurn
+from understudy.vocabulary.pieces import TurnEnd, is_visible
+
+CASES = stream_cases()
+ANSWERED = [case for case in CASES if case.expected["error"] is None]
+SHORT = 3_000
+"""Bytes of a body, or of an event, that is read once for each of its bytes; a longer event is cut near its ends."""
+
+pytestmark = pytest.mark.skipif(not wire.FOLDER.is_dir(), reason=wire.MISSING)
+each_answer = pytest.mark.parametrize("case", ANSWERED, ids=lambda case: case.name)
+
+
+def test_there_are_25_recorded_streams() -> None:
+    assert (len(CASES), len(ANSWERED)) == (25, 23)
+
+
+@each_answer
+def test_a_stream_gives_the_turn_of_the_whole_answer_and_of_the_official_library(case: StreamCase) -> None:
+    turn = turn_of(case.provider, case.body)
+
+    assert turn == case.turn
+    assert turn.usage.raw == case.turn.usage.raw
+    api = case.provider if case.provider in COUNTS else "openai"
+    assert normalised(replace(case, provider=api), turn) == case.expected
+
+
+@each_answer
+def test_a_stream_that_comes_byte_by_byte_gives_the_same_turn(case: StreamCase) -> None:
+    assert turn_of(case.provider, *[case.body[i : i + 1] for i in range(len(case.body))]) == case.turn
+
+
+@pytest.mark.parametrize("case", [case for case in ANSWERED if len(case.body) <= SHORT], ids=lambda case: case.name)
+def test_a_stream_cut_in_two_anywhere_gives_the_same_turn(case: StreamCase) -> None:
+    for cut in range(len(case.body)):
+        assert turn_of(case.provider, case.body[:cut], case.body[cut:]) == case.turn
+
+
+@each_answer
+def test_each_event_cut_in_two_anywhere_is_the_same_event(case: StreamCase) -> None:
+    """Of the long streams, too: between two events a splitter remembers nothing but the last byte."""
+    for event in case.body.replace(b"\r\n\r\n", b"\r\n\r\n\0").replace(b"\n\n", b"\n\n\0").split(b"\0"):
+        whole = _split(event)
+        ends = range(len(event)) if len(event) <= SHORT else [*range(100), *range(len(event) - 100, len(event))]
+        for cut in ends:
+            assert _split(event[:cut], event[cut:]) == whole
+
+
+@each_answer
+def test_a_stream_cut_at_random_places_gives_the_same_turn(case: StreamCase) -> None:
+    chance = random.Random(7)
+    for _ in range(10):
+        cuts = sorted(chance.choices(range(len(case.body)), k=chance.randrange(1, 200)))
+        chunks = [case.body[begin:end] for begin, end in pairwise([0, *cuts, len(case.body)])]
+        assert turn_of(case.provider, *chunks) == case.turn
+
+
+def _split(*chunks: bytes) -> list[ServerEvent]:
+    splitter = EventSplitter(LONGEST)
+    return [event for chunk in chunks for event in splitter.feed(chunk)] + splitter.end()
+
+
+@each_answer
+def test_a_client_streams_over_http_what_the_library_of_the_provider_reads(case: StreamCase, server: str) -> None:
+    assembler = TurnAssembler()
+    with client(case, server) as model:
+        for piece in model.stream(HELLO):
+            assembler.add(piece)
+        assert model.in_flight.taken == 0
+
+    assert assembler.turn() == case.turn
+    asked = obj(wire.log_of(server)[-1]["body"])
+    assert asked.get("stream") == case.request.get("stream")
+    assert ("stream_options" in asked) == case.path.endswith("/chat/completions")
+
+
+def test_an_error_before_the_stream_is_read_as_json_whatever_its_type(server: str) -> None:
+    case = next(case for case in CASES if case.name == "gemini-gen-error-404-stream-a")
+    expected = obj(case.expected["error"])
+
+    with client(case, server) as model, pytest.raises(ProviderError) as caught:
+        list(model.stream(HELLO))
+
+    assert (caught.value.status, caught.value.type, str(caught.value)) == (404, "NOT_FOUND", expected["message"])
+    assert model.in_flight.taken == 0
+
+
+def test_an_error_inside_the_stream_keeps_its_words_and_what_came_before(server: str) -> None:
+    case = next(case for case in CASES if case.name == "groq-chat-sse-error-event-a")
+    expected = obj(case.expected["error"])
+
+    with client(case, server) as model, pytest.raises(ProviderError) as caught:
+        list(model.stream(HELLO))
+
+    assert (caught.value.type, caught.value.code) == (expected["type"], "tool_use_failed")
+    assert (caught.value.status, str(caught.value)) == (400, expected["message"])
+    assert not caught.value.retryable
+    assert isinstance(caught.value.partial, ModelTurn)
+    assert caught.value.partial.thinking == case.expected["thinking"]
+
+
+@each_answer
+def test_most_of_a_stream_is_shown_before_its_end(case: StreamCase) -> None:
+    pieces = list(read(reader_of(case.provider), [case.body]))
+
+    assert isinstance(pieces[-1], TurnEnd)
+    assert sum(isinstance(piece, TurnEnd) for piece in pieces) == 1
+    turn = case.turn
+    assert any(is_visible(piece) for piece in pieces) == bool(turn.text or turn.thinking or turn.tool_calls)
