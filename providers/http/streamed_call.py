@@ -19,6 +19,7 @@ from understudy.vocabulary.pieces import Piece, TurnEnd, UsagePiece, is_visible,
 from .attempt import Outgoing, Reply, not_json
 from .connections import Connections
 from .credentials import Secret
+from .hidden_turns import without_key
 from .in_flight import InFlight
 from .stream_reader import StreamReader
 from .streamed_attempt import StreamedAttempt
@@ -90,7 +91,7 @@ class StreamedCall:
             yield from last
         except ProviderError as error:
             error.provider = error.provider or outgoing.provider
-            error.partial = error.partial or reader.partial()
+            error.partial = without_key(error.partial or reader.partial(), key)
             error.retryable = error.retryable and not reader.has_shown
             key.out_of_error(error)
             raise
@@ -104,7 +105,7 @@ class StreamedCall:
                 if not _is_stream(response):
                     turn = self.turn_in(attempt.whole(), key)
                     return pieces_of(turn), turn
-                end = yield from self._streamed(attempt, reader, response)
+                end = yield from self._streamed(attempt, reader, response, key)
                 return (end,), reader.turn()
         except ProviderError:
             raise
@@ -115,7 +116,7 @@ class StreamedCall:
             raise
 
     def _streamed(
-        self, attempt: StreamedAttempt, reader: StreamReader, response: httpx.Response
+        self, attempt: StreamedAttempt, reader: StreamReader, response: httpx.Response, key: Secret
     ) -> Generator[Piece, None, TurnEnd]:
         try:
             for chunk in attempt.chunks():
@@ -131,7 +132,7 @@ class StreamedCall:
         if end is None or turn is None:
             attempt.cut_off()
         if turn.finish_reason == "other":
-            raise unfinished(turn, self.outgoing.provider)
+            raise unfinished(without_key(turn, key), self.outgoing.provider)
         return end
 
 

@@ -168,7 +168,7 @@ MUTANTS = (
     ),
     Mutant(
         "a key stays in the context of an error",
-        "providers/http/model_client.py",
+        "providers/http/credentials.py",
         "left += [each.__cause__, each.__context__]",
         "left += [each.__cause__]",
         ("tests/cli/test_canaries.py::test_no_canary_comes_out_of_runs_that_end_in_every_way",),

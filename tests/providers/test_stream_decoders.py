@@ -346,7 +346,11 @@ def test_a_refusal_tells_its_reason() -> None:
 
 
 def test_unknown_events_deltas_and_citations_are_ignored_and_event_names_may_be_missing() -> None:
-    cited = [{"type": "citations_delta", "citation": {}}, {"type": "text_delta", "text": "Hi"}, {"type": "later_delta"}]
+    cited: list[Any] = [
+        {"type": "citations_delta", "citation": {}},
+        {"type": "text_delta", "text": "Hi"},
+        {"type": "later_delta"},
+    ]
     events = [{"type": "later"}, *message(block(0, {"type": "text", "text": "", "citations": []}, *cited))]
 
     assert same_as_whole(*events).text == "Hi"
@@ -399,7 +403,7 @@ def test_texts_without_a_signature_become_one_part_and_others_stay_apart() -> No
 
 
 def test_calls_come_whole_and_other_parts_too() -> None:
-    parts = [
+    parts: list[Any] = [
         {"functionCall": {"name": "f", "args": {"n": 1}}, "thoughtSignature": "s"},
         {"functionCall": {"name": "g", "args": {}, "id": "given"}},
         {"executableCode": {"code": "1 + 1"}},
@@ -426,7 +430,7 @@ def test_a_blocked_prompt_has_no_candidates() -> None:
 
 
 def test_a_call_in_a_blocked_answer_is_blocked() -> None:
-    part = {"functionCall": {"name": "undeclared", "args": {}}}
+    part: dict[str, Any] = {"functionCall": {"name": "undeclared", "args": {}}}
 
     assert google(response(part, finish="UNEXPECTED_TOOL_CALL")) == whole_google(part, finish="UNEXPECTED_TOOL_CALL")
 

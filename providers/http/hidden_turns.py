@@ -1,0 +1,31 @@
+"""Takes a key out of a turn that goes into an error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar, cast
+
+from understudy.vocabulary.messages import ModelTurn
+
+from .credentials import Secret
+
+T = TypeVar("T", bound=ModelTurn | None)
+
+
+def without_key(turn: T, key: Secret) -> T:
+    """Return `turn` with stars in place of the key, wherever a server quoted it."""
+    return cast(T, _clean(turn, key))
+
+
+def _clean(value: object, key: Secret) -> Any:
+    if isinstance(value, str):
+        return key.out_of(value)
+    if isinstance(value, Mapping):
+        return {_clean(name, key): _clean(each, key) for name, each in cast("Mapping[object, object]", value).items()}
+    if isinstance(value, (tuple, list)):
+        cleaned = [_clean(each, key) for each in cast("list[object]", value)]
+        return tuple(cleaned) if isinstance(value, tuple) else cleaned
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{field.name: _clean(getattr(value, field.name), key) for field in fields(value)})
+    return value
