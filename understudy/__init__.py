@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         first,
         preload,
     )
+    from understudy.actors.run_view.web_streams import sse
     from understudy.errors import (
         ActorError,
         AgentCrashed,
@@ -472,6 +473,7 @@ else:
             "TurnAssembler",
             "Workflow",
         ),
+        "understudy.actors.run_view.web_streams": ("sse",),
         "understudy.vocabulary.runs.streams": ("RunStream",),
         "understudy.orchestration.front_ends.event_json": ("event_json",),
         "understudy.vocabulary.runs.outcomes": (
@@ -832,5 +834,6 @@ __all__ = [
     "preload",
     "read_artifact",
     "says",
+    "sse",
     "tool",
 ]

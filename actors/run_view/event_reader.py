@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import time
 from collections.abc import Iterator
 from typing import TypeAlias
 
@@ -169,7 +168,7 @@ class _Reader:
         reader = self._shown
         if reader is not None:
             for segment, text, offset in reader.new():
-                delta = delta_of(reader.shown, segment, text, offset, self._about(self._seq - 1, time.monotonic()))
+                delta = delta_of(reader.shown, segment, text, offset, self._about(self._seq - 1, segment.at))
                 yield delta
                 if self._outputs is not None:
                     yield from self._outputs.after(delta)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
@@ -15,12 +16,13 @@ class Segment:
 
     Attributes:
         text: grows, until there is a next segment.
+        at: when its last piece came, on the monotonic clock.
         index: of a call, its number in the turn.
         call_id: of a call.
         name: of a call.
     """
 
-    __slots__ = ("call_id", "index", "kind", "name", "text")
+    __slots__ = ("at", "call_id", "index", "kind", "name", "text")
 
     def __init__(self, kind: SegmentKind, index: int = 0, call_id: str = "", name: str = "") -> None:
         self.kind: SegmentKind = kind
@@ -28,6 +30,12 @@ class Segment:
         self.call_id = call_id
         self.name = name
         self.text = ""
+        self.at = 0.0
+
+    def grow(self, text: str) -> None:
+        """Add a piece that came now."""
+        self.at = time.monotonic()
+        self.text += text
 
 
 class ShownTurn:
@@ -57,9 +65,9 @@ class ShownTurn:
         """Add a piece; whether readers have something new to see."""
         match piece:
             case TextPiece(text=text) if text:
-                self._last("text").text += text
+                self._last("text").grow(text)
             case ReasoningPiece(text=text) if text:
-                self._last("reasoning").text += text
+                self._last("reasoning").grow(text)
             case CallPiece():
                 return self._add_call(piece)
             case _:
@@ -77,7 +85,7 @@ class ShownTurn:
         known = self._calls.setdefault(index, Segment("call", index))
         known.call_id = known.call_id or piece.id
         if not known.name:
-            known.text += piece.arguments
+            known.grow(piece.arguments)
             if not piece.name:  # a reader could make nothing of it yet
                 return False
             known.name = piece.name
@@ -87,7 +95,7 @@ class ShownTurn:
             return False
         if self.segments[-1].kind != "call" or self.segments[-1].index != index:
             self.segments.append(Segment("call", index, known.call_id, known.name))
-        self.segments[-1].text += piece.arguments
+        self.segments[-1].grow(piece.arguments)
         return True
 
 

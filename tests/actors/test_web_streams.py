@@ -1,0 +1,114 @@
+"""The events of a run as the bytes of a web response."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import understudy as us
+from tests.support.events import numbers
+from tests.support.scripts import WAIT, eventually
+from tests.support.streaming import StreamedScript, Tap, text_turn
+from tests.support.tools import look
+
+
+def clerk(*turns: Any, **options: Any) -> us.Agent:
+    return us.Agent("clerk", model=StreamedScript(turns), **options)
+
+
+def read(chunks: list[bytes]) -> list[dict[str, Any]]:
+    """Return the events of a stream, read as a browser reads them."""
+    found: list[dict[str, Any]] = []
+    for block in b"".join(chunks).decode().split("\n\n"):
+        lines = [line for line in block.split("\n") if line and not line.startswith(":")]
+        if lines:
+            fields = dict(line.split(": ", 1) for line in lines)
+            found.append(json.loads(fields["data"]) | {"last": fields["id"]})
+    return found
+
+
+def text_of(events: list[dict[str, Any]]) -> str:
+    return "".join([event["text"] for event in events if event["type"] == "text_delta"])
+
+
+def test_a_browser_gets_each_event_and_the_outcome_last() -> None:
+    look_first = [us.CallPiece(0, '{"word": "x"}', "c1", "look"), us.TurnEnd()]
+    handle = clerk(look_first, text_turn("It is ", "x."), tools=[look]).submit("go")
+
+    events = read(list(us.sse(handle)))
+
+    assert [event["type"] for event in events if event["type"] not in ("text_delta", "tool_call_delta")] == [
+        *("turn_started", "turn_finished", "tool_started", "tool_finished"),
+        *("turn_started", "turn_finished", "run_finished"),
+    ]
+    assert text_of(events) == events[-1]["outcome"]["text"] == "It is x."
+    assert [event["last"] for event in events] == [event["id"] for event in events]
+
+
+def test_a_browser_that_comes_back_after_any_event_misses_nothing_and_gets_nothing_twice() -> None:
+    look_first = [
+        us.TextPiece("One "),
+        us.TextPiece("moment."),
+        us.CallPiece(0, '{"word": "x"}', "c1", "look"),
+        us.TurnEnd(),
+    ]
+    handle = clerk(look_first, text_turn("It is ", "x."), tools=[look]).submit("go")
+    handle.result(WAIT)
+    whole = read(list(us.sse(handle)))
+
+    for number, event in enumerate(whole):
+        assert read(list(us.sse(handle, after=event["last"]))) == whole[number + 1 :]
+
+
+def test_a_heartbeat_comes_while_the_run_says_nothing() -> None:
+    tap = Tap(text_turn("a", "b"))
+    tap.let()
+    chunks: list[bytes] = []
+
+    for chunk in us.sse(clerk(tap).submit("go"), heartbeat=0.01):
+        chunks.append(chunk)
+        if chunks.count(b": still here\n\n") == 3:
+            tap.let(3)
+
+    assert chunks.count(b": still here\n\n") >= 3
+    events = read(chunks)
+    assert text_of(events) == "ab"
+    assert [event["type"] for event in events].count("turn_started") == 1
+
+
+def test_a_reader_that_goes_away_leaves_the_run_alone() -> None:
+    tap = Tap(text_turn("a", "b"))
+    tap.let()
+    handle = clerk(tap).submit("go")
+    stream = us.sse(handle)
+    next(stream)
+    stream.close()
+    tap.let(3)
+
+    assert handle.result(WAIT).text == "ab"
+
+
+def test_a_run_that_fails_ends_its_stream_with_the_error() -> None:
+    events = read(list(us.sse(clerk([us.TextPiece("a")]).submit("go"))))
+
+    assert events[-1]["type"] == "run_failed"
+    assert events[-1]["error"]["type"] == "BadReply"
+
+
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [({"after": "abc"}, ValueError), ({"heartbeat": 0}, ValueError), ({"heartbeat": None}, TypeError)],
+)
+def test_wrong_options_are_refused_before_the_response_begins(options: Any, kind: type[Exception]) -> None:
+    with pytest.raises(kind):
+        us.sse(clerk(text_turn("a")).submit("go"), **options)
+
+
+def test_a_stream_is_numbered_like_the_events() -> None:
+    handle = clerk(text_turn("a")).submit("go")
+    told = list(handle.events())
+
+    assert [event["seq"] for event in read(list(us.sse(handle))) if "offset" not in event] == numbers(told)
+    eventually(lambda: not handle.running(), "the run is over")
