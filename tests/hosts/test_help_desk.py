@@ -1,0 +1,76 @@
+"""The example of a help desk in a browser."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.support.paths import ROOT
+
+
+@pytest.fixture
+def desk(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.delenv("HELP_DESK_MODEL", raising=False)
+    spec = importlib.util.spec_from_file_location("help_desk", ROOT / "examples" / "help_desk" / "help_desk.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "PAUSE", 0.0)
+    return module
+
+
+def events_of(client: Any, run: str, **headers: str) -> list[dict[str, Any]]:
+    response = client.get(f"/runs/{run}/events", headers=headers)
+    assert response.mimetype == "text/event-stream"
+    data = [line.partition(": ")[2] for line in response.text.splitlines() if line.startswith("data: ")]
+    return [json.loads(each) for each in data]
+
+
+def text_of(events: list[dict[str, Any]]) -> str:
+    return "".join([event["text"] for event in events if event["type"] == "text_delta"])
+
+
+def numbered(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return all events but the deltas, which each reader gets in other pieces."""
+    return [event for event in events if "offset" not in event]
+
+
+@pytest.mark.parametrize(("approve", "said"), [(True, "12.00 paid back for order 7"), (False, "the customer said no")])
+def test_a_customer_asks_approves_and_reloads(desk: ModuleType, approve: bool, said: str) -> None:
+    client = desk.app.test_client()
+    run = client.post("/ask", json={"text": "Where is my order 7?"}).get_json()["run"]
+    first = events_of(client, run)
+    assert first[-1]["outcome"]["status"] == "needs_approval"
+    assert text_of(first).startswith("Let me look that up. Your order is lost.")
+
+    token = first[-1]["outcome"]["token"]
+    assert client.post("/answer", json={"token": token, "approve": approve}).get_json() == {"run": run}
+
+    events_of(client, run)
+    whole = events_of(client, run)  # once it is over, every reader gets the same pieces
+    assert numbered(whole)[: len(numbered(first)) - 1] == numbered(first)[:-1]
+    assert text_of(whole).startswith(text_of(first))
+    assert whole[-1]["outcome"]["status"] == "complete" and said in whole[-1]["outcome"]["text"]
+    for number, event in enumerate(whole):
+        assert events_of(client, run, **{"Last-Event-ID": event["id"]}) == whole[number + 1 :]
+
+
+def test_an_answer_counts_once_and_only_a_yes_is_a_yes(desk: ModuleType) -> None:
+    client = desk.app.test_client()
+    run = client.post("/ask", json={"text": "Where is my order 7?"}).get_json()["run"]
+    token = events_of(client, run)[-1]["outcome"]["token"]
+
+    client.post("/answer", json={"token": token, "approve": "yes"})
+    again = client.post("/answer", json={"token": token, "approve": True})
+
+    assert again.status_code == 409 and "has been used" in again.get_json()["error"]
+    assert "said no" in events_of(client, run)[-1]["outcome"]["text"]
+
+
+def test_a_run_that_is_not_there_is_not_found(desk: ModuleType) -> None:
+    assert desk.app.test_client().get("/runs/other/events").status_code == 404
+    assert "EventSource" in desk.app.test_client().get("/").text
