@@ -33,13 +33,14 @@ def _cut(line: str) -> str:
 
 
 _filter = _WithoutHeaders()
+_loggers = [logging.getLogger(name) for name in LOGGERS]
 
 
 @contextmanager
 def quiet() -> Generator[None]:
     """Keep the headers of answers received inside the block out of the log."""
-    for name in LOGGERS:
-        logging.getLogger(name).addFilter(_filter)  # no effect if it is there; a host may have reset its logging
+    for logger in _loggers:
+        logger.addFilter(_filter)  # no effect if it is there; a host may have reset its logging
     token = _is_ours.set(True)
     try:
         yield

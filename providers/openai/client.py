@@ -57,7 +57,10 @@ class OpenAI(HttpModel):
 
     def _encode_stream(self, request: ModelRequest) -> JsonObject:
         # OpenAI API, Chat completions: without this option a stream has no counts of tokens.
-        return {"stream_options": {"include_usage": True}, **super()._encode_stream(request)}
+        body = {"stream_options": {"include_usage": True}, **super()._encode_stream(request)}
+        if body["stream_options"] is None:  # asked for by `extra`: some compatible servers refuse the option
+            del body["stream_options"]
+        return body
 
     def _decode(self, body: JsonObject) -> ModelTurn:
         return wire.decode(body)

@@ -92,6 +92,13 @@ def test_a_client_streams_over_http_what_the_library_of_the_provider_reads(case:
     assert ("stream_options" in asked) == case.path.endswith("/chat/completions")
 
 
+@pytest.mark.parametrize(
+    "case", [case for case in ANSWERED if case.provider not in ("gemini", "vertex")], ids=lambda case: case.name
+)
+def test_what_follows_the_last_event_is_ignored(case: StreamCase) -> None:
+    assert turn_of(case.provider, case.body + case.body) == case.turn
+
+
 def test_an_error_before_the_stream_is_read_as_json_whatever_its_type(server: str) -> None:
     case = next(case for case in CASES if case.name == "gemini-gen-error-404-stream-a")
     expected = obj(case.expected["error"])

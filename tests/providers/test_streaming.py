@@ -161,6 +161,18 @@ def test_a_stream_is_asked_for_as_each_api_wants_it(provider: str, end: str, ask
     assert {key: value for key, value in body.items() if key.startswith("stream")} == asks
 
 
+@pytest.mark.parametrize(
+    ("given", "sent"), [({"include_obfuscation": False}, {"include_obfuscation": False}), (None, "")]
+)
+def test_the_options_of_a_stream_can_be_replaced_or_left_out(given: JsonValue, sent: JsonValue) -> None:
+    transport = Streams(whole("Hi"))
+    request = replace(HELLO, settings=Settings(extra={"stream_options": given}))
+
+    turn_of(openai(transport).stream(request))
+
+    assert json.loads(transport.requests[0].content).get("stream_options", "") == sent
+
+
 def test_nothing_is_sent_before_the_first_piece_is_asked_for() -> None:
     transport = Streams(whole("Hi"))
     stream = openai(transport).stream(HELLO)

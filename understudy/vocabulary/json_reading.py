@@ -22,7 +22,9 @@ def parse(text: str | bytes, *, in_range: bool = True) -> JsonValue:
         ValueError: the text is not JSON; NaN and Infinity, which Python accepts, are not JSON.
     """
     try:
-        value: JsonValue = json.loads(text, parse_constant=_no_constant, parse_float=_finite if in_range else float)
+        if isinstance(text, bytes):
+            text = text.decode(json.detect_encoding(text), "surrogatepass")
+        value: JsonValue = (_IN_RANGE if in_range else _ANY_NUMBER).decode(text)
     except RecursionError:
         problem = "nested too deeply"
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
@@ -42,6 +44,11 @@ def _finite(word: str) -> float:
     if not isfinite(number):
         raise ValueError(f"{word[:20]} is a number out of range")
     return number
+
+
+# Made once: json.loads makes a decoder for each call with options, which takes longer than to read a short text.
+_IN_RANGE = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
+_ANY_NUMBER = json.JSONDecoder(parse_constant=_no_constant, parse_float=float)
 
 
 def arguments(value: JsonValue) -> tuple[JsonObject, str | None]:
