@@ -109,6 +109,7 @@ CLIENT = {
     "transport": "None",
     "timing": "None",
     "max_reply_bytes": COUNT,
+    "idle_timeout": f"None {SECONDS}",
     "max_in_flight": COUNT,
 }
 RUN = {
@@ -234,7 +235,7 @@ EVERYTHING: dict[str, Options] = {
     ),
     "OutputGuardrail": Options(
         us.OutputGuardrail,
-        {"name": "blank word", "check": FUNCTION, "retry": "True"},
+        {"name": "blank word", "check": FUNCTION, "retry": "True", "hold": "None"},
         {"name": "polite", "check": never},
         {"check": "guardrail 'polite'"},
     ),

@@ -13,6 +13,7 @@ import pytest
 
 import understudy as us
 from tests.support.doors import QUESTION, Doors
+from tests.support.events import numbers
 from tests.support.scripts import WAIT, contents_of, eventually, finished, needs_input, results_of
 from tests.support.stores import DictStore
 from understudy.actors.memory.conversations import Conversations
@@ -506,7 +507,7 @@ def test_a_run_that_comes_back_says_how_much_came_between_and_stands_at_the_end(
 
     assert diverged(handle) == [6]
     assert texts(paused)[-4:] == ["go", QUESTION, "Ada", "done"]
-    first, *_ = seqs = [event.seq for event in handle.events()]
+    first, *_ = seqs = numbers(handle.events())
     assert seqs == list(range(first, first + len(seqs)))
     assert [type(event) for event in handle.events()][-2:] == [us.ConversationDiverged, us.RunFinished]
 

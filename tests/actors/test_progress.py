@@ -11,6 +11,7 @@ import pytest
 
 import understudy as us
 from tests.support import process_tools
+from tests.support.events import numbers
 from tests.support.scripts import WAIT, scripted
 from understudy.actors.run_view.progress import is_told
 from understudy.testing import ScriptedModel, calls, says
@@ -37,7 +38,7 @@ def test_reports_are_events_between_the_start_and_the_end_of_their_call() -> Non
     assert told == [("opening", None, None), ("reading", 3, 10), ("", 0.5, None)]
     assert [type(event) for event in events[2:7]] == [us.ToolStarted, *[us.ToolProgress] * 3, us.ToolFinished]
     assert {event.call.name for event in events if isinstance(event, us.ToolProgress)} == {"read"}
-    assert [event.seq for event in events] == list(range(len(events)))
+    assert numbers(events) == list(range(len(numbers(events))))
     assert {event.run_id for event in events} == {handle.run_id}
 
 
