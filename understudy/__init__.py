@@ -115,6 +115,7 @@ if TYPE_CHECKING:
         TurnAssembler,
         Workflow,
     )
+    from understudy.orchestration.front_ends.agui import AguiEncoder
     from understudy.orchestration.front_ends.event_json import event_json
     from understudy.providers import (
         Anthropic,
@@ -476,6 +477,7 @@ else:
         "understudy.actors.run_view.web_streams": ("sse",),
         "understudy.vocabulary.runs.streams": ("RunStream",),
         "understudy.orchestration.front_ends.event_json": ("event_json",),
+        "understudy.orchestration.front_ends.agui": ("AguiEncoder",),
         "understudy.vocabulary.runs.outcomes": (
             "Approve",
             "Complete",
@@ -592,6 +594,7 @@ __all__ = [
     "AgentDown",
     "AgentRef",
     "AgentRun",
+    "AguiEncoder",
     "AnswerMissing",
     "Anthropic",
     "Approve",

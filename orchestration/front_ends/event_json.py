@@ -144,4 +144,7 @@ def _plain(value: object) -> JsonValue:
         case Sequence():
             return [_plain(each) for each in cast("Sequence[object]", value)]
         case _:
-            return plain_value(value)
+            try:
+                return plain_value(value)
+            except Exception:  # noqa: BLE001 (as in `outcome_json`)
+                return None

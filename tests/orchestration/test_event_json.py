@@ -110,6 +110,10 @@ def test_an_output_that_cannot_be_written_does_not_keep_the_end_of_a_run_from_be
     assert "cannot be written" in str(told["outcome"]["output_error"])
 
 
+def test_a_partial_output_that_cannot_be_written_is_null() -> None:
+    assert us.event_json(us.PartialOutput(output=Broken(), turn=1))["output"] is None
+
+
 def test_a_number_that_json_has_not_is_null() -> None:
     told = us.event_json(us.ToolProgress(call=us.ToolCall("c", "t"), text="", done=math.nan, total=math.inf))
 

@@ -43,6 +43,7 @@ def event_values(kind: type[Event]) -> st.SearchStrategy[Event]:
         "usage": st.just(us.Usage(3, 4)),
         "outcome": OUTCOMES,
         "error": ERRORS,
+        "output": ARGUMENTS,
         "keys": st.tuples(TEXTS, TEXTS),
     }
     given["time"] = st.floats(0, 4e9)
