@@ -60,7 +60,8 @@ class Command(Protocol):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status; `argv` is without the program's name."""
-    from understudy.commandline.commands.printing import OutputFailed, warn
+    from understudy.commandline.commands.printing import warn
+    from understudy.commandline.piece_writer import OutputFailed
 
     _open_closed_streams()
     _never_fail_to_print()

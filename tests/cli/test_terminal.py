@@ -336,3 +336,76 @@ def test_live_lines_show_retries_too() -> None:
         "↻ look: trying again at once: ToolTimeout: too slow",
         "↻ flow: task find (clerk): trying again in 60.0 s: BadReply: half",
     ]
+
+
+SAID: list[Event] = [
+    TurnStarted(turn=1),
+    us.TextDelta(text="Let me "),
+    us.TextDelta(text="look.\x1b[2J", offset=7),
+    us.TurnFinished(turn=1, response=us.ModelTurn((LOOK,))),
+    ToolStarted(call=LOOK),
+    us.TextDelta(path=("lead", "inner"), run_id="r2", text="inside"),
+    ToolFinished(call=LOOK, result=ToolResult("c1", "7")),
+    TurnStarted(turn=2),
+    us.TextDelta(text="[b]By card.", turn=2),
+    us.TurnFinished(turn=2, response=us.says("By card.")),
+    us.TurnDropped(turn=2, text="By card.", by="no cards"),
+    TurnStarted(turn=3),
+    us.TextDelta(text="By cash.", turn=3),
+]
+
+
+def test_live_lines_keep_a_text_that_is_not_the_answer_and_mark_one_that_does_not_stand() -> None:
+    pytest.importorskip("rich")
+    stream = io.StringIO()
+    progress = Live(stream, clock=Ticks(), shows_text=True)
+
+    for event in [*SAID, RunFinished(outcome=Complete(text="By cash.", output=""))]:
+        progress.see(event)
+    progress.close()
+
+    assert kept(stream) == [
+        "Let me look.�[2J",
+        "✓ look(sku='[bold]A-113')  0.50 s  7",
+        "[b]By card.",
+        "[taken back: by no cards]",
+    ]
+
+
+def test_live_lines_keep_the_part_of_a_text_whose_run_was_ended() -> None:
+    pytest.importorskip("rich")
+    stream = io.StringIO()
+    progress = Live(stream, shows_text=True)
+
+    for event in SAID:
+        progress.see(event)
+    progress.close()
+
+    assert kept(stream)[-1] == "By cash."
+
+
+def test_live_lines_show_the_last_lines_of_a_long_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("rich")
+    monkeypatch.setenv("LINES", "10")
+    monkeypatch.setenv("COLUMNS", "40")
+    progress = Live(io.StringIO(), shows_text=True)
+
+    progress.see(TurnStarted(turn=1))
+    progress.see(us.TextDelta(text="".join([f"line {number}\n" for number in range(5000)])))
+    shown = progress.doing.plain.splitlines()
+    progress.close()
+
+    assert shown[0] == "turn 1: asking the model"
+    assert shown[1:] == [f"line {number}" for number in range(4994, 5000)]
+
+
+def test_live_lines_show_no_text_unless_they_are_asked_to() -> None:
+    pytest.importorskip("rich")
+    stream = io.StringIO()
+    progress = Live(stream, clock=Ticks())
+
+    for event in SAID:
+        progress.see(event)
+    progress.close()
+
+    assert kept(stream) == ["✓ look(sku='[bold]A-113')  0.50 s  7"]

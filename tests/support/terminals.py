@@ -33,9 +33,14 @@ class Terminal:
         """How much of the screen has been waited for."""
 
     @property
+    def raw(self) -> str:
+        """All that was printed, control sequences included."""
+        return self._raw.decode(errors="replace")
+
+    @property
     def screen(self) -> str:
         """The printed text without control sequences."""
-        return STEERING.sub("", self._raw.decode(errors="replace"))
+        return STEERING.sub("", self.raw)
 
     @property
     def has_cursor(self) -> bool:

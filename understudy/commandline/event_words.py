@@ -35,6 +35,26 @@ class Progress(Protocol):
         ...
 
 
+class Display(Protocol):
+    """Shows the events of one run, and knows what is left to print at its end."""
+
+    def see(self, event: Event) -> None:
+        """Show an event, or ignore it."""
+        ...
+
+    def close(self) -> None:
+        """Remove temporary lines until the next event."""
+        ...
+
+    def settle(self, answer: str, aside: str) -> tuple[str, str]:
+        """Take the texts for standard output and standard error, and return what is left to print of them."""
+        ...
+
+    def check(self) -> None:
+        """Raise `OutputFailed` if something could not be written."""
+        ...
+
+
 class Stopwatch:
     """Measures calls and runs. Ids of calls are unique within a turn of one run, and no call outlasts its turn."""
 

@@ -15,10 +15,13 @@ from understudy.vocabulary.runs.events import (
     ContextCompacted,
     Event,
     RetryScheduled,
+    RunFinished,
     SessionConflict,
+    TextDelta,
     ToolFinished,
     ToolProgress,
     ToolStarted,
+    TurnDropped,
     TurnFinished,
     TurnStarted,
 )
@@ -34,15 +37,17 @@ from .event_words import (
     shown_progress,
     shown_retry,
 )
-from .report import one_line, shown_call
+from .report import for_terminal, one_line, shown_call
+from .turn_text import NOT_THE_ANSWER, TurnText, is_of_outermost, taken_back
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.text import Text
 
 MARKS = {"gave": ("✓", "green"), "stopped": ("‖", "yellow"), "failed": ("✗", "red"), "again": ("↻", "yellow")}
 """Verb of an ending -> mark and colour. A run that stopped may continue later."""
 
 MOST = 8  # Lines of active runs; more would push the finished ones off the screen.
+LEAST_TEXT = 3  # Lines of the text that is being written, on the smallest terminal.
 
 
 @dataclass(slots=True)
@@ -69,9 +74,18 @@ class _AtWork:
 
 
 class Live:
-    """Live lines of rich; texts of tools and models are never read as markup."""
+    """Live lines of rich; texts of tools and models are never read as markup.
 
-    def __init__(self, stream: TextIO, *, clock: Callable[[], float] = time.monotonic) -> None:
+    Args:
+        stream: the terminal.
+        clock: measures calls and runs.
+        shows_text: whether the last lines of the model's text are shown while it is written. The answer is not kept: it
+            is printed when the run is over. A text that is not the answer stays.
+    """
+
+    def __init__(
+        self, stream: TextIO, *, clock: Callable[[], float] = time.monotonic, shows_text: bool = False
+    ) -> None:
         from rich.console import Console
 
         self._console = Console(file=stream, highlight=False)
@@ -80,6 +94,7 @@ class Live:
         self._watch = Stopwatch(clock)
         self._names = Names()
         self._at_work: dict[str, _AtWork] = {}
+        self._text = TurnText() if shows_text else None
 
     def see(self, event: Event) -> None:
         """Show a turn, a call, its progress or result, or the start or end of an inner run."""
@@ -108,12 +123,43 @@ class Live:
                 self._ended("failed", name, "", None, shown_conflict(event))
             case _:
                 pass
-        if self._work(event, name):
-            self._status.update(self._doing())
+        if self._work(event, name) | self._written(event):
+            self._status.update(self.doing)
 
     def close(self) -> None:
-        """Remove the lines of active runs until the next event; lines of finished ones stay."""
+        """Remove the lines of active runs until the next event; lines of finished ones stay, and a text without its end."""
+        self._keep_text()
         self._status.stop()
+
+    def _written(self, event: Event) -> bool:
+        """Take the text of the outermost run's turn; return whether it changed."""
+        text = self._text
+        if text is None or not is_of_outermost(event):
+            return False
+        match event:
+            case TextDelta():
+                return bool(text.add(event))
+            case TurnFinished(response=response) if response.tool_calls:
+                self._keep_text()
+            case TurnStarted():
+                self._keep_text(NOT_THE_ANSWER)
+            case TurnDropped(by=by):
+                self._keep_text(taken_back(by))
+            case RunFinished():  # its text is printed as the answer
+                text.clear()
+            case _:
+                return False
+        return True
+
+    def _keep_text(self, mark: str = "") -> None:
+        """Print the text, which is not the answer, above the live lines, and the mark below it."""
+        from rich.text import Text
+
+        if self._text is None or not self._text.shown:
+            return
+        shown = for_terminal(self._text.shown).strip("\n")
+        self._console.print(Text(f"{shown}\n{mark}" if mark else shown))
+        self._text.clear()
 
     def _work(self, event: Event, name: str) -> bool:
         """Update the active runs; return whether anything changed."""
@@ -153,10 +199,25 @@ class Live:
             lines[MOST - 1 :] = [f"and {len(lines) - MOST + 1} more"]
         return lines
 
-    def _doing(self) -> RenderableType:
+    @property
+    def doing(self) -> Text:
+        """The live lines: those of the active runs, and the end of the text that is being written."""
         from rich.text import Text  # plain text: texts of tools and models must not be read as markup
 
-        return Text("\n".join(self.at_work()) or "between runs", "dim")
+        lines = self.at_work()
+        doing = Text("\n".join(lines) or "between runs", "dim")
+        if self._text is not None and self._text.shown:
+            doing = Text("").append_text(doing).append("\n").append_text(self._last_lines(len(lines)))
+        return doing
+
+    def _last_lines(self, taken: int) -> Text:
+        """Return the last lines of the text, as many as fit below `taken` others."""
+        from rich.text import Text
+
+        assert self._text is not None, "it is shown"
+        most, width = max(LEAST_TEXT, self._console.height - taken - 3), max(10, self._console.width - 4)
+        end = self._text.shown.rstrip("\n")[-most * width :]  # these lines have no more characters
+        return Text("\n").join(Text(for_terminal(end)).wrap(self._console, width)[-most:])
 
     def _ended(self, verb: str, name: str, what: str, taken: float | None, rest: str) -> None:
         from rich.text import Text

@@ -25,7 +25,7 @@ def cast_of(
     Args:
         agents: all agents that may run.
         called: the agents of the run; only their models are named in messages.
-        arguments: with `rehearse`, `record`, `replay` and `json`.
+        arguments: with `rehearse`, `record`, `replay`, `json` and `events`.
         warn: prints to standard error.
     """
     model = ", ".join(dict.fromkeys([name_of(agent.model) for agent in called]))
@@ -35,7 +35,7 @@ def cast_of(
     named = named_models(agents, arguments.model)
 
     def say(text: str) -> None:
-        if not arguments.json:
+        if not arguments.json and not arguments.events:
             warn(text)
 
     if arguments.rehearse:

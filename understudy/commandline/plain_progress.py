@@ -39,10 +39,18 @@ from .live_progress import Live
 from .report import one_line, shown_call
 
 
-def progress_on(stream: TextIO, *, live: bool | None = None) -> Progress:
-    """Return the progress display for `stream`: live if it is a terminal and rich is installed, else plain."""
-    wanted = stream.isatty() if live is None else live
-    return Live(stream) if wanted and find_spec("rich") is not None else Plain(stream)
+def progress_on(stream: TextIO, *, live: bool | None = None, shows_text: bool = False) -> Progress:
+    """Return the progress display for `stream`: live if it is a terminal and rich is installed, else plain.
+
+    With `shows_text` live lines show the model's text too, while it is written.
+    """
+    wanted = is_live(stream) if live is None else live and find_spec("rich") is not None
+    return Live(stream, shows_text=shows_text) if wanted else Plain(stream)
+
+
+def is_live(stream: TextIO) -> bool:
+    """Whether progress on `stream` is live: it is a terminal, and rich is installed."""
+    return stream.isatty() and find_spec("rich") is not None
 
 
 class Quiet:

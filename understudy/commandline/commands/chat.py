@@ -6,15 +6,13 @@ import argparse
 import contextlib
 import secrets
 import shlex
-import sys
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final, TextIO
 
 from understudy.commandline.call_log import CallLog
-from understudy.commandline.event_words import Progress
+from understudy.commandline.event_words import Display
 from understudy.commandline.model_overrides import cast_of
-from understudy.commandline.plain_progress import Quiet, progress_on
 from understudy.commandline.report import COMPLETE, INTERRUPTED, WAITING, as_json, for_people, status_of
 from understudy.errors import UnderstudyError
 from understudy.vocabulary.messages import JsonValue
@@ -27,6 +25,7 @@ from .loading import agents_in, check_tools, load
 from .printing import put, tell, warn
 from .remembering import outlives_process, remembering, warn_if_forgotten
 from .run import add_parameters, begin, parameters, watch
+from .run_display import display_of
 from .waiting import repeated, system_of, without_vain_token
 
 if TYPE_CHECKING:
@@ -160,9 +159,8 @@ class Chat:
 
     def _answer(self, text: str) -> None:
         log = CallLog()
-        shown = self._lines.interactive and not self._arguments.log
-        progress = progress_on(sys.stderr) if shown else Quiet()
-        with contextlib.closing(progress):
+        display = display_of(self._runner, self._arguments, self._out, has_progress=self._lines.interactive)
+        with contextlib.closing(display):
             start = partial(
                 begin,
                 self._runner,
@@ -172,23 +170,23 @@ class Chat:
                 self._system,
                 self._conversation,
             )
-            ended = watch(start, log.see, progress.see)
+            ended = watch(start, log.see, display.see)
             while isinstance(ended, (NeedsInput, NeedsApproval)):
-                progress.close()  # before the person types
-                ended = self._resumed(ended, log, progress)
-        self._tell(ended, log)
+                display.close()  # before the person types
+                ended = self._resumed(ended, log, display)
+        self._tell(ended, log, display)
         if isinstance(ended, KeyboardInterrupt):
             raise ended
 
     def _resumed(
-        self, waiting: NeedsInput | NeedsApproval, log: CallLog, progress: Progress
+        self, waiting: NeedsInput | NeedsApproval, log: CallLog, display: Display
     ) -> Outcome[object] | BaseException:
         """Ask a person for the answers, and continue the run.
 
         Raises:
             EOFError: the input ended before the answers.
         """
-        ask = warn if self._arguments.json else partial(put, stream=self._out)
+        ask = warn if self._is_for_program else partial(put, stream=self._out)
         try:
             answers = answers_to(waiting.pauses, self._lines.read, ask)
         except KeyboardInterrupt:
@@ -196,7 +194,8 @@ class Chat:
             raise
         if answers is None:
             told = without_vain_token(waiting, self._arguments)
-            tell(told, self._out, json=self._arguments.json, log=log, again=repeated(self._arguments))
+            again = repeated(self._arguments)
+            tell(told, self._out, json=self._arguments.json, log=log, again=again, display=display)
             raise EOFError
         self._interrupts = 0
         start = partial(
@@ -207,7 +206,7 @@ class Chat:
             system=self._system,
         )
         try:
-            return watch(start, log.see, progress.see)
+            return watch(start, log.see, display.see)
         except UnderstudyError as error:
             return error
         except ValueError as error:  # the answer does not fit and the token is still valid: ask again
@@ -220,15 +219,20 @@ class Chat:
         if isinstance(told, (NeedsInput, NeedsApproval)) and told.token:
             warn(f"\n{for_people(told, repeated(self._arguments))[1]}")
 
-    def _tell(self, ended: Outcome[object] | BaseException, log: CallLog) -> None:
+    @property
+    def _is_for_program(self) -> bool:
+        return bool(self._arguments.json or self._arguments.events)
+
+    def _tell(self, ended: Outcome[object] | BaseException, log: CallLog, display: Display) -> None:
         """Print how a run ended. Unlike `tell`, this passes an interrupt on, as it may be meant to end the chat."""
         ended = without_vain_token(ended, self._arguments)
         if self._arguments.json:
             put(as_json(ended, log, repeated(self._arguments)), self._out)
         else:
-            answer, aside = for_people(ended, repeated(self._arguments))
+            answer, aside = display.settle(*for_people(ended, repeated(self._arguments)))
             warn(aside)
             put(answer, self._out, markdown=not (self._arguments.plain or self._arguments.rehearse))
+            display.check()
         self._status = self._status or status_of(ended)
 
 

@@ -53,7 +53,7 @@ def do(arguments: argparse.Namespace, out: TextIO) -> int:
     arguments.tools = [str(files / "tools.py")]
     arguments.rehearse = arguments.rehearse or not (arguments.model or arguments.replay or arguments.record)
     status = run.carry_out(load(arguments.file, arguments.tools), arguments, out)
-    if sys.stderr.isatty() and not arguments.json:
+    if sys.stderr.isatty() and not arguments.json and not arguments.events:
         warn("understudy demo --into shop copies the files, so that you can change them")
     return status
 

@@ -124,8 +124,12 @@ def add_timeout(parser: argparse.ArgumentParser) -> None:
 
 def add_json(parser: argparse.ArgumentParser, help: str, *, again: bool = False) -> None:
     """Add `--json`; `again` if the parser around this one has it too."""
-    default = argparse.SUPPRESS if again else False  # else this one would take back what was said before
-    parser.add_argument("--json", action="store_true", default=default, help=help)
+    parser.add_argument("--json", action="store_true", default=_flag(again), help=help)
+
+
+def _flag(again: bool) -> bool | str:
+    """Return the default of a flag; one that the parser around has too must not take back what was said before."""
+    return argparse.SUPPRESS if again else False
 
 
 def add_conversation(parser: argparse.ArgumentParser, otherwise: str) -> None:
@@ -166,7 +170,25 @@ def add_run_options(parser: argparse.ArgumentParser, *, again: bool = False) -> 
     add_named_models(parser)
     add_debug(parser)
     add_log(parser)
-    add_json(parser, "print one JSON object, for errors too, and no progress", again=again)
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument(
+        "--json",
+        action="store_true",
+        default=_flag(again),
+        help="print one JSON object at the end, for errors too, and no progress",
+    )
+    form.add_argument(
+        "--events",
+        action="store_true",
+        help="print each event as it comes, as one JSON object a line, and no progress; the last line has the outcome",
+    )
+    parser.add_argument(
+        "--stream",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="write the model's text as it comes, in a pipe too if it may not be the answer; --no-stream prints the "
+        "answer when the run is over",
+    )
     parser.add_argument("--plain", action="store_true", help="do not render the answer as Markdown on a terminal")
     add_timeout(parser)
     add_store(parser, again=again)

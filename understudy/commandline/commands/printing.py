@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, cast
 
 from understudy.commandline.call_log import CallLog
+from understudy.commandline.event_words import Display
+from understudy.commandline.piece_writer import OutputFailed
 from understudy.commandline.plain_progress import give_up
 from understudy.commandline.report import (
     FAILED,
@@ -30,10 +32,6 @@ from understudy.log_output import configure_logging
 
 if TYPE_CHECKING:
     from understudy.vocabulary.runs.outcomes import Outcome
-
-
-class OutputFailed(Exception):
-    """An answer cannot be printed, for example because the disk is full."""
 
 
 def put(text: str, stream: TextIO, *, markdown: bool = False) -> None:
@@ -154,6 +152,7 @@ def tell(
     seconds: float | None = None,
     debug: bool = False,
     plain: bool = False,
+    display: Display | None = None,
 ) -> int:
     """Print how a run ended, and return the exit status.
 
@@ -166,6 +165,7 @@ def tell(
         seconds: duration of the run, for a closing line with its costs; None prints no such line.
         debug: whether an error is printed with its traceback.
         plain: whether a terminal too gets the answer unchanged, and not as Markdown.
+        display: has shown the run, and maybe the answer.
 
     Raises:
         OutputFailed: the answer cannot be printed.
@@ -175,10 +175,14 @@ def tell(
     else:
         answer, aside = for_people(ended, again)
     try:
+        if display is not None:
+            answer, aside = display.settle(answer, aside)
         if debug and isinstance(ended, BaseException) and status_of(ended) == FAILED:
             warn("".join(traceback.format_exception(ended)))
         warn(aside)
         put(answer, out, markdown=not json and not plain)
+        if display is not None:
+            display.check()
         if seconds is not None and not json:
             warn(closing(ended, 0 if log is None else log.calls, seconds))
     except KeyboardInterrupt:

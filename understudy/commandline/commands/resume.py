@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -15,8 +14,8 @@ from understudy.actors.stores.inspection.look_at import look_at
 from understudy.actors.stores.inspection.run_list import RunList
 from understudy.actors.stores.open_store import MEMORY
 from understudy.commandline.call_log import CallLog
+from understudy.commandline.event_words import Display
 from understudy.commandline.model_overrides import cast_of
-from understudy.commandline.plain_progress import Quiet, progress_on
 from understudy.commandline.report import UsageMistake
 from understudy.errors import ProtocolViolation, SpecChanged, UnderstudyError, UnknownToken
 from understudy.providers.http.credentials import check_key
@@ -28,6 +27,7 @@ from .answers import add_answers, answer_of, refuse_unanswered, undecided
 from .loading import agents_in, check_tools, load
 from .printing import tell, warn
 from .run import closing_seconds, watch
+from .run_display import display_of
 from .waiting import redacted, refuse_missing_store, repeated, system_of, without_vain_token
 
 if TYPE_CHECKING:
@@ -125,10 +125,19 @@ def carry_out(
 ) -> int:
     """Continue a run of a spec, and print the answer."""
     log, began = CallLog(), time.monotonic()
+    display: Display | None = None
     ended: Outcome[object] | BaseException
     try:
         way = begun or Begun(waiting_runner(arguments, system), partial(_go_on, arguments, system))
-        ended = _resumed(loaded, way, arguments, log)
+        runner = loaded.runner(way.runner_id)
+        check_tools(runner)
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(_models_of(runner, loaded, arguments))
+            display = display_of(runner, arguments, out)
+            stack.callback(display.close)
+            ended = watch(partial(way.go_on, runner), log.see, display.see)
+        if not isinstance(ended, BaseException):
+            log.put_first(ended.messages)
     except (UsageMistake, UnderstudyError, KeyboardInterrupt) as error:
         ended = error
     ended = without_vain_token(ended, arguments)
@@ -136,28 +145,28 @@ def carry_out(
     again = repeated(arguments)
     plain = arguments.plain or arguments.rehearse  # a rehearsal's text is not Markdown
     return tell(
-        ended, out, json=arguments.json, log=log, again=again, seconds=seconds, debug=arguments.debug, plain=plain
+        ended,
+        out,
+        json=arguments.json,
+        log=log,
+        again=again,
+        seconds=seconds,
+        debug=arguments.debug,
+        plain=plain,
+        display=display,
     )
 
 
-def _resumed(
-    loaded: LoadedSpec, begun: Begun, arguments: argparse.Namespace, log: CallLog
-) -> Outcome[object] | BaseException:
-    runner = loaded.runner(begun.runner_id)
-    check_tools(runner)
+def _models_of(
+    runner: Runner[object], loaded: LoadedSpec, arguments: argparse.Namespace
+) -> contextlib.AbstractContextManager[None]:
+    """Return the context in which the models are those that the options name, once their keys are there."""
     inside = agents_in([runner])
     if not (arguments.rehearse or arguments.replay):
         for agent in inside:
             if isinstance(agent.model, ModelName):  # check keys now: when the token is taken, approved calls run
                 check_key(agent.model.provider)
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(cast_of(agents_in(loaded.runners.values()), inside, arguments, warn))
-        progress = Quiet() if arguments.json or arguments.log else progress_on(sys.stderr)
-        stack.callback(progress.close)
-        ended = watch(partial(begun.go_on, runner), log.see, progress.see)
-    if not isinstance(ended, BaseException):
-        log.put_first(ended.messages)
-    return ended
+    return cast_of(agents_in(loaded.runners.values()), inside, arguments, warn)
 
 
 def waiting_runner(arguments: argparse.Namespace, system: ActorSystem) -> str:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, TextIO
 
 from understudy.commandline.call_log import CallLog
 from understudy.commandline.model_overrides import cast_of
-from understudy.commandline.plain_progress import Quiet, progress_on
 from understudy.commandline.report import UsageMistake, one_line
+from understudy.commandline.turn_text import is_of_outermost
 from understudy.orchestration.definitions.workflow import Workflow
 from understudy.orchestration.graph.parameters import check_parameters
 from understudy.orchestration.graph.spec import uses_input
@@ -29,6 +29,7 @@ from .lines import decoded
 from .loading import agents_in, check_tools, load
 from .printing import tell, warn
 from .remembering import warn_if_forgotten
+from .run_display import display_of
 from .waiting import repeated, system_of, without_vain_token
 
 if TYPE_CHECKING:
@@ -41,7 +42,10 @@ if TYPE_CHECKING:
 ABOUT = """\
 Run an agent, a group or a workflow of a spec on one input. Print its answer.
 
-The answer goes to standard output, and the progress to standard error. A spec
+The answer goes to standard output, and the progress to standard error. A
+terminal shows the text while the model writes it. A pipe gets it piece by piece
+if no other text can follow, and otherwise the answer at the end of the run;
+--stream writes every text as it comes, and --no-stream the answer alone. A spec
 names its tools: a tool of --tools FILE.py by its name, and a tool of another
 file beside the spec as FILE.py:FUNCTION.
 
@@ -55,6 +59,7 @@ examples:
   understudy run shop.yaml clerk "How many of A-113 are left?" --record tape.jsonl
   understudy run shop.yaml clerk "How many of A-113 are left?" --replay tape.jsonl
   understudy run shop.yaml clerk "And of B-7?" --store sqlite:///shop.db --user ada --conversation c-42
+  understudy run shop.yaml clerk "How many of A-113 are left?" --events
   git log -5 | understudy run notes.yaml writer - --timeout 60 --json
   understudy run news.yaml brief --set topic=tides --set 'regions:=["north", "south"]'
 """
@@ -109,22 +114,30 @@ def carry_out(loaded: LoadedSpec, arguments: argparse.Namespace, out: TextIO) ->
     log, began = CallLog(), time.monotonic()
     with contextlib.ExitStack() as stack:
         stack.enter_context(cast_of(agents_in(loaded.runners.values()), agents_in([runner]), arguments, warn))
-        progress = Quiet() if arguments.json or arguments.log else progress_on(sys.stderr)
-        stack.callback(progress.close)
+        display = display_of(runner, arguments, out)
+        stack.callback(display.close)
         start = partial(begin, runner, text, given, arguments, system)
-        ended = watch(start, log.see, progress.see)
+        ended = watch(start, log.see, display.see)
     ended = without_vain_token(ended, arguments)
     seconds = closing_seconds(arguments, began)
     again = repeated(arguments)
     plain = arguments.plain or arguments.rehearse  # a rehearsal's text is not Markdown
     return tell(
-        ended, out, json=arguments.json, log=log, again=again, seconds=seconds, debug=arguments.debug, plain=plain
+        ended,
+        out,
+        json=arguments.json,
+        log=log,
+        again=again,
+        seconds=seconds,
+        debug=arguments.debug,
+        plain=plain,
+        display=display,
     )
 
 
 def closing_seconds(arguments: argparse.Namespace, began: float) -> float | None:
-    """Return the duration for the closing line of a run; None for no line, where a program reads standard error."""
-    return None if arguments.log == "json" else time.monotonic() - began
+    """Return the duration for the closing line of a run; None for no line, where a program reads the output."""
+    return None if arguments.log == "json" or arguments.events else time.monotonic() - began
 
 
 def begin(
@@ -155,12 +168,14 @@ def begin(
 def watch(start: Callable[[], RunHandle[object]], *see: Callable[[Event], None]) -> Outcome[object] | BaseException:
     """Start or continue a run, pass its events to each `see`, and return its outcome or error.
 
-    An interrupt cancels the run, from its very start.
+    An interrupt cancels the run, from its very start; the run's own events that follow are passed on too.
     """
     handle: RunHandle[object] | None = None
+    last: str | None = None
     try:
         handle = start()
         for event in handle.events(inner=True):
+            last = event.id if is_of_outermost(event) else last
             for each in see:
                 each(event)
             match event:
@@ -177,6 +192,9 @@ def watch(start: Callable[[], RunHandle[object]], *see: Callable[[Event], None])
         interrupted = KeyboardInterrupt("the run was cancelled")
         if handle is not None and handle.cancel():
             interrupted.__cause__ = handle.exception()  # it has the token
+            for event in handle.events(after=last):
+                for each in see:
+                    each(event)
         return interrupted
     return handle.result()
 
