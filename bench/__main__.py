@@ -28,10 +28,11 @@ from .programs import PROGRAMS
 from .single import CONSTRUCT, RUN, TEN_ROUNDS
 from .sizes import FULL, QUICK, Sizes
 from .stores import STEP, STEPS
+from .streams import STREAM
 
 MEASURES = (
     *(IMPORT, FIRST, CONSTRUCT, RUN, TEN_ROUNDS, FIRST_RUN, FEW_RUNS, MANY_RUNS, MANY_AGENTS, NEW_AGENTS),
-    *(TOOLS, CALLS_AT_ONCE, DEADLOCK),
+    *(TOOLS, CALLS_AT_ONCE, STREAM, DEADLOCK),
     *(CHILDREN, MANY_CHILDREN, FIRST_SUCCESS, GRAPH, CANCEL, DEADLINE),
     *(
         ASK,

@@ -196,13 +196,15 @@ def streamed_failure(value: JsonValue, event: Callable[[], bytes], name: str, *,
     Args:
         value: the event's data.
         event: gives the same as bytes, without the key; called only if there is an error.
-        name: its field `event`. Groq's `error` is an event of this name; others put an error into an ordinary event.
+        name: its field `event`. Groq's `error` is an event of this name; others put an error into an ordinary event. That of
+            vLLM is the whole event, and a few servers send a text.
     """
-    if _embedded(value) is None and name != "error":
+    if not is_object(value):
+        return None
+    if _embedded(value) is None and name != "error" and value.get("object") != "error" and not text(value, "error"):
         return None
     body = event()
-    clean = parse(body, in_range=False)
-    said = _embedded(clean) or (clean if is_object(clean) else {})
+    said = _embedded(parse(body, in_range=False)) or _error_object(body)
     return _error(said, _streamed_status(said), {}, body, provider, 0.0)
 
 

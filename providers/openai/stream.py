@@ -93,7 +93,8 @@ class OpenAIStream:
         )
 
     def _choose(self, choice: JsonObject, found: list[Piece]) -> None:
-        delta = inner(choice, "delta") or inner(choice, "message")
+        # Some servers send a whole message in one chunk; beside a delta it only repeats what came.
+        delta = inner(choice, "delta" if is_object(choice.get("delta")) else "message")
         self._add_thoughts(delta, found)
         self._add_content(delta.get("content"), found)
         self._refusal += text(delta, "refusal")

@@ -48,6 +48,7 @@ LINES = {
         "= an httpx.Client each, one SSL context",
         "= a raw socket each",
     ),
+    "stream-1000": ("OpenAI.stream", "= httpx and json by hand"),
     "deadlock": (
         "a tool that runs its own agent again",
         "two runs, each waiting for the other",

@@ -557,6 +557,26 @@ def test_an_event_named_error_is_one_whatever_its_form(data: Any) -> None:
         turn_of("openai", b"event: error\n" + as_events(data))
 
 
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [({"error": "no model"}, 200), ({"object": "error", "message": "no model", "type": "NotFound", "code": 404}, 404)],
+)
+def test_an_error_may_be_a_text_or_the_whole_event(data: Any, status: int) -> None:
+    with pytest.raises(ProviderError, match="no model") as caught:
+        turn_of("openai", as_events(WHOLE["openai"][0], data, "[DONE]"))
+
+    assert caught.value.status == status
+
+
+def test_a_whole_message_counts_only_where_no_delta_is() -> None:
+    whole = {"role": "assistant", "content": "Hi"}
+    repeated = {"choices": [{"index": 0, "delta": {}, "message": whole, "finish_reason": "stop"}]}
+    alone = {"choices": [{"index": 0, "message": whole, "finish_reason": "stop"}]}
+
+    assert openai(chunk({"content": "Hi"}), repeated).text == "Hi"
+    assert openai(alone).text == "Hi"
+
+
 def test_what_stands_beside_an_error_is_part_of_what_came() -> None:
     reader = reader_of("openai")
     last = {
