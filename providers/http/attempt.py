@@ -187,9 +187,9 @@ class Attempt:
             retryable=retryable,
         )
 
-    def _bad(self, came: str, *, retryable: bool = False) -> BadReply:
+    def _bad(self, came: str, *, retryable: bool = False, expected: str = "a JSON object") -> BadReply:
         return BadReply(
-            f"{self._outgoing.provider} at {self._outgoing.host} sent {came}; expected a JSON object",
+            f"{self._outgoing.provider} at {self._outgoing.host} sent {came}; expected {expected}",
             provider=self._outgoing.provider,
             retryable=retryable,
         )

@@ -8,7 +8,7 @@ from math import inf
 from typing import TYPE_CHECKING, NoReturn
 
 from .attempt import Attempt, Outgoing, Reply, headers_of
-from .errors import QUOTED
+from .errors import QUOTED, quoted
 from .log_filter import quiet
 
 if TYPE_CHECKING:
@@ -113,10 +113,12 @@ class StreamedAttempt(Attempt):
 
     def cut_off(self) -> NoReturn:
         """Raise the error for a body that ended before the turn did."""
-        from .errors import quoted
-
         came = quoted(self._hide(b"".join(self._pieces)))
-        raise self._bad(f"a stream that ended before the model's turn did: {came}", retryable=True)
+        raise self._bad(
+            f"a stream that ended before the model's turn did: {came}",
+            retryable=True,
+            expected="the event that ends the turn",
+        )
 
     def _go_on(self) -> None:
         self._body_began = True
