@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from understudy.errors import ContextOverflow, ProviderError
 from understudy.vocabulary.checks import checked_whole
 from understudy.vocabulary.messages import ModelRequest, ModelTurn, says
+from understudy.vocabulary.pieces import Piece, pieces_of
 from understudy.vocabulary.runs.token_estimates import request_tokens
+
+from .scripted_pieces import ScriptedPieces
 
 
 def _checked_window(window: int | None) -> int | None:
@@ -65,6 +68,7 @@ class FunctionModel:
 class ScriptedModel:
     """A model that returns given turns in order, and keeps the requests it got.
 
+    A script with a turn of `understudy.testing.pieces` streams; a turn that is given whole comes in one piece of each part.
     Safe to share between threads; runs at the same time get the turns in the order of their requests.
 
     Args:
@@ -72,13 +76,20 @@ class ScriptedModel:
         context_window: tokens that a request may have, as for `FunctionModel`; a refused one takes no turn.
     """
 
-    def __init__(self, turns: Iterable[ModelTurn | Exception], *, context_window: int | None = None) -> None:
+    stream: Callable[[ModelRequest], Iterator[Piece]]
+    """Yields the pieces of the next turn. Only a script with pieces has it: others are asked for whole turns."""
+
+    def __init__(
+        self, turns: Iterable[ModelTurn | ScriptedPieces | Exception], *, context_window: int | None = None
+    ) -> None:
         if isinstance(turns, str) or not isinstance(turns, Iterable):
             raise TypeError(f"a script is a list of turns, such as [says(…)], got {turns!r}")
         self._turns = list(turns)
         for line in self._turns:
-            if not isinstance(line, (ModelTurn, Exception)):
-                raise TypeError(f"a script holds turns (says, calls) and exceptions, got {line!r}")
+            if not isinstance(line, (ModelTurn, ScriptedPieces, Exception)):
+                raise TypeError(f"a script holds turns (says, calls, pieces) and exceptions, got {line!r}")
+        if any(isinstance(line, ScriptedPieces) for line in self._turns):
+            self.stream = self._stream
         self.context_window = _checked_window(context_window)
         self._lock = threading.Lock()
         """Guards the requests, and with them the position in the script."""
@@ -92,6 +103,14 @@ class ScriptedModel:
             ProviderError: no turn is left.
             ContextOverflow: the request is longer than the context window.
         """
+        line = self._next(request)
+        return line.turn() if isinstance(line, ScriptedPieces) else line
+
+    def _stream(self, request: ModelRequest) -> Iterator[Piece]:
+        line = self._next(request)
+        return iter(line if isinstance(line, ScriptedPieces) else pieces_of(line))
+
+    def _next(self, request: ModelRequest) -> ModelTurn | ScriptedPieces:
         _refuse_overlong(request, self.context_window)
         with self._lock:
             position = len(self.requests)

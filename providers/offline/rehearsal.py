@@ -2,14 +2,14 @@
 
 It calls every tool once, all in one turn, with arguments made from the schemas. Then it reports the results, or makes an
 answer that fits the output schema. If the agent has criteria, the answer meets the first one whose demand can be read. The
-same request always gives the same turn.
+same request always gives the same turn. A streamed turn comes word by word.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
 from understudy.vocabulary.messages import (
@@ -22,7 +22,10 @@ from understudy.vocabulary.messages import (
     ToolResult,
     Usage,
 )
+from understudy.vocabulary.pieces import Piece
 from understudy.vocabulary.runs.criteria import KeywordCriteria, StructuredOutputCriteria
+
+from .words import word_by_word
 
 LONGEST_REPORT = 160  # Characters of each result in the closing text; short enough for a terminal.
 
@@ -57,6 +60,10 @@ class Rehearsal:
         forced = [tool for tool in tools if tool.name == request.settings.tool_choice]
         parts = tuple([ToolCall("", tool.name, made_arguments(tool.schema)) for tool in forced or tools])
         return ModelTurn(parts, Usage(), "tool_calls", "tool_calls", model="rehearsal")
+
+    def stream(self, request: ModelRequest) -> Iterator[Piece]:
+        """Yield the same turn word by word."""
+        return word_by_word(self.complete(request))
 
     def _met(self, text: str) -> str:
         """Return an answer that meets the criterion, with `text` in it if the criterion allows."""

@@ -2,7 +2,7 @@
 
 import enum
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Annotated, Literal, NamedTuple, cast
@@ -17,14 +17,18 @@ from tests.support.machines import asked, completed, make_spec, tool_ids
 from tests.support.together import all_at_once
 from understudy.errors import ProviderError, RateLimited
 from understudy.orchestration import AgentRun
+from understudy.orchestration.streaming.turn_assembler import TurnAssembler
 from understudy.providers import FunctionModel, Rehearsal, ScriptedModel
 from understudy.providers.offline.rehearsal import DEEPEST, made_arguments, made_value
+from understudy.providers.offline.scripted_pieces import ScriptedPieces, pieces
+from understudy.providers.offline.words import word_by_word
 from understudy.vocabulary.messages import (
     JsonObject,
     JsonValue,
     Message,
     ModelRequest,
     ModelTurn,
+    ReasoningPart,
     Settings,
     TextPart,
     ToolCall,
@@ -33,6 +37,7 @@ from understudy.vocabulary.messages import (
     calls,
     says,
 )
+from understudy.vocabulary.pieces import CallPiece, Piece, ReasoningPiece, TextPiece, TurnEnd
 from understudy.vocabulary.runs.criteria import KeywordCriteria, MaxIterationsCriteria, StructuredOutputCriteria
 from understudy.vocabulary.tools.definition import as_tool
 from understudy.vocabulary.tools.schemas import check_arguments
@@ -373,3 +378,81 @@ def test_a_function_of_the_request_returns_a_turn_or_the_text_of_one() -> None:
 
     assert FunctionModel(lambda request: says(f"You said {request.text}")).complete(request).text == "You said Hi"
     assert FunctionModel(lambda request: "Seven.").complete(request) == says("Seven.")
+
+
+# --- streams
+
+
+def joined(pieces: Iterable[Piece]) -> ModelTurn:
+    assembler = TurnAssembler()
+    for piece in pieces:
+        assembler.add(piece)
+    return assembler.turn()
+
+
+WORDS = ToolCall("c1", "look", {"word": "two words"}, signature="s")
+WHOLE = ModelTurn(
+    (ReasoningPart("First\nlook. ", "s1"), TextPart("  Let me\n\nlook.", "s2"), WORDS), finish_reason="stop"
+)
+
+
+def test_a_turn_comes_word_by_word_and_is_the_same_turn() -> None:
+    cut = list(word_by_word(WHOLE))
+
+    assert [piece.text for piece in cut if isinstance(piece, ReasoningPiece)] == ["First", "\nlook.", " "]
+    assert [piece.text for piece in cut if isinstance(piece, TextPiece)] == ["  Let", " me", "\n\nlook."]
+    assert [piece.arguments for piece in cut if isinstance(piece, CallPiece)] == ["", '{"word":', ' "two', ' words"}']
+    assert joined(cut) == WHOLE
+
+
+@given(st.lists(st.text().map(TextPart) | st.text().map(ReasoningPart)))
+def test_any_text_is_put_together_again(parts: list[TextPart | ReasoningPart]) -> None:
+    turn = ModelTurn(tuple(parts), finish_reason="stop", raw_finish_reason="stop", model="m")
+
+    assert joined(word_by_word(turn)) == turn
+
+
+@pytest.mark.parametrize("tools", [(), (ToolSpec("find", "", {"type": "object"}),)])
+def test_a_rehearsal_streams_the_turn_that_it_would_give(tools: tuple[ToolSpec, ...]) -> None:
+    request = ModelRequest(HI, tools=tools)
+
+    assert joined(Rehearsal().stream(request)) == Rehearsal().complete(request)
+
+
+def test_a_script_with_pieces_streams_them_and_gives_them_as_a_whole() -> None:
+    script: list[ModelTurn | ScriptedPieces | Exception] = [
+        pieces("Yes: ", "seven."),
+        says("Done."),
+        pieces(ReasoningPiece("Hm."), "No.", TurnEnd("length")),
+    ]
+    streamed, whole = ScriptedModel(script), ScriptedModel(script)
+
+    turns = [joined(streamed.stream(ModelRequest(HI))) for _ in script]
+
+    assert [turn.text for turn in turns] == ["Yes: seven.", "Done.", "No."]
+    assert turns == [whole.complete(ModelRequest(HI)) for _ in script]
+    assert turns[2].finish_reason == "length"
+    assert len(streamed.requests) == 3
+    assert [piece.text for piece in pieces("Yes: ", "seven.") if isinstance(piece, TextPiece)] == ["Yes: ", "seven."]
+
+
+def test_a_scripted_stream_fails_where_its_exception_stands() -> None:
+    script = [pieces("Yes: ", RateLimited("slow down"))]
+    stream = ScriptedModel(script).stream(ModelRequest(HI))
+
+    assert next(stream) == TextPiece("Yes: ")
+    with pytest.raises(RateLimited):
+        next(stream)
+    with pytest.raises(RateLimited):
+        ScriptedModel(script).complete(ModelRequest(HI))
+
+
+def test_a_script_without_pieces_is_asked_for_whole_turns() -> None:
+    assert not hasattr(ScriptedModel([says("Done.")]), "stream")
+
+
+def test_what_makes_no_turn_is_no_pieces() -> None:
+    with pytest.raises(TypeError, match="texts, pieces and exceptions, got 7"):
+        pieces(cast(str, 7))
+    with pytest.raises(ValueError, match="came after its end"):
+        pieces(TurnEnd(), "late")
