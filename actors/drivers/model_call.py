@@ -101,7 +101,7 @@ class _StreamedTurn:
             if isinstance(error, ProviderError) and error.partial is None and self._assembler.parts():
                 error.partial = self._assembler.partial()
             if self._shown.attempt:
-                self._log.note(Dropped(self._request.turn, self._shown.text, ""))
+                self._log.note(Dropped(self._request.turn, self._shown.text, "", self._shown.attempt))
             raise
 
     @property

@@ -103,8 +103,8 @@ def event_of(fact: RunLogEntry, about: About, duration: float = 0.0, attempts: i
             return SessionOverwritten(keys=keys, other_run_id=other, **about)
         case NotSaved(keys, error):
             return SessionNotSaved(keys=keys, error=error, **about)
-        case Dropped(turn, text, by):
-            return TurnDropped(turn=turn, text=text, by=by, attempt=attempts, **about)
+        case Dropped(turn, text, by, attempt):
+            return TurnDropped(turn=turn, text=text, by=by, attempt=attempt or attempts, **about)
         case Compacted(change):
             return _of_compaction(change, about)
         case Uncompacted(error, usage):

@@ -32,6 +32,8 @@ class Dropped:
     turn: int
     text: str
     by: str
+    attempt: int = 0
+    """Which try at the turn was shown; 0 for the last one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,9 @@ KINDS = [pytest.param((), id="sync"), pytest.param(("-k", "gthread", "--threads"
 
 
 @contextmanager
-def serving(*kind: str, workers: int = 4, preload: bool = True) -> Generator[tuple[subprocess.Popen[str], str]]:
+def serving(
+    *kind: str, workers: int = 4, preload: bool = True, app: str = "tests.hosts.wsgi:app"
+) -> Generator[tuple[subprocess.Popen[str], str]]:
     """Serve the application; yields gunicorn and its address.
 
     The socket is made here and handed over: its port is free for certain, and a request that comes before the workers
@@ -32,7 +34,7 @@ def serving(*kind: str, workers: int = 4, preload: bool = True) -> Generator[tup
     with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
         where = f"--bind=fd://{listener.fileno()}"
         options = ["--no-control-socket", f"--workers={workers}", f"--graceful-timeout={GRACE}", where, *kind]
-        command = ["-m", "gunicorn", *options, *(["--preload"] if preload else []), "tests.hosts.wsgi:app"]
+        command = ["-m", "gunicorn", *options, *(["--preload"] if preload else []), app]
         with started(*command, keep=[listener.fileno()]) as process:
             port: int = listener.getsockname()[1]
             listener.close()  # without gunicorn, nobody is there
