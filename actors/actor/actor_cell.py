@@ -47,7 +47,7 @@ class ActorCell(MessageCell):
         address: its name.
         make: makes the object; called again for each restart.
         mailbox: how many messages may wait.
-        supervisor: decides about failures.
+        supervisor: decides about failures; or a function that makes one for this actor alone, at its first failure.
         events: where its events are published.
         restart: whether it is restarted when it fails, whenever it ends, or never.
     """
@@ -69,7 +69,7 @@ class ActorCell(MessageCell):
         make: Callable[[], object],
         *,
         mailbox: Mailbox,
-        supervisor: SupervisorCell,
+        supervisor: SupervisorCell | Callable[[], SupervisorCell],
         events: EventStream,
         restart: Restart = "transient",
     ) -> None:

@@ -32,20 +32,31 @@ class Lifecycle:
     Args:
         cell: the actor; its user queue is suspended while it has no object and may still get one.
         incarnation: makes and drops its objects.
-        supervisor: decides about failures.
+        supervisor: decides about failures; or a function that makes one for this actor alone, at its first failure.
     """
 
-    __slots__ = ("_cause", "_cell", "_incarnation", "_retry_at", "_supervisor", "restarts", "state", "watchers")
+    __slots__ = ("_above", "_cause", "_cell", "_incarnation", "_retry_at", "restarts", "state", "watchers")
 
-    def __init__(self, cell: OwnedCell, incarnation: Incarnation, supervisor: SupervisorCell) -> None:
+    def __init__(
+        self, cell: OwnedCell, incarnation: Incarnation, supervisor: SupervisorCell | Callable[[], SupervisorCell]
+    ) -> None:
         self._cell = cell
         self._incarnation = incarnation
-        self._supervisor = supervisor
+        self._above = supervisor
         self._cause: BaseException | None = None
         self._retry_at = 0.0
         self.watchers = Watchers()
         self.state: ActorState = "starting"
         self.restarts = 0
+
+    @property
+    def _supervisor(self) -> SupervisorCell:
+        """The supervisor; only for the actor's own thread, for it may be made now."""
+        found = self._above
+        if not isinstance(found, SupervisorCell):
+            found = self._above = found()
+            found.members.append(self._cell)
+        return found
 
     # --- beginning
 
@@ -136,8 +147,9 @@ class Lifecycle:
                 self._supervisor.escalate(cause, self._cell.address)
 
     def worked(self) -> None:
-        """Note that a run of the agent has succeeded."""
-        self._supervisor.worked()
+        """Note that a run of the agent has succeeded; on any thread."""
+        if isinstance(self._above, SupervisorCell):
+            self._above.worked()
 
     def _restart_alone(self, is_current: IsCurrent) -> None:
         delay = self._supervisor.delay()

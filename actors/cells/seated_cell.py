@@ -62,7 +62,6 @@ class SeatedCell(Seats[E], PykkaCell, Generic[E]):
         "_handing_on",
         "_handled",
         "_look_at",
-        "_reads",
         "actor_urn",
         "restarts",
     )
@@ -73,21 +72,22 @@ class SeatedCell(Seats[E], PykkaCell, Generic[E]):
         self.restarts: int = 0
         """How often it was restarted after a failure."""
         self._events = events
-        self._handing_on: set[int] = set()
+        self._handing_on: dict[int, bool] = {}
         """Threads that begin turns of messages in line, in a loop, for each turn may be over at once."""
         self._look_at = inf
         """When an alarm rings for messages in line that are late by then; infinite if none is set."""
-        self._counting = threading.Lock()
+        self._counting = self._lock  # one for both: a count is never raised under it
         self._counts = [0] * len(Fate)
         self._handled = count()
-        """Counts the handled messages: `next` is one step, also for several threads at once."""
-        self._reads = [0]
-        """How often that counter was read, for a read counts too."""
+        """Counts the handled messages: `next` is one step, also for several threads at once.
+
+        A read of the counter counts too; their number stands in the place of `HANDLED` in `_counts`.
+        """
 
     def count_on(self, before: SeatedCell[E]) -> None:
         """Count where another cell counts: the one before it at the same address, whose turns may go on."""
         self._counting, self._counts = before._counting, before._counts
-        self._handled, self._reads = before._handled, before._reads
+        self._handled = before._handled
         self.restarts = before.restarts + 1
 
     def enter(self, message: E, start: Callable[[], object], lose: Lose, due: float | None = None) -> Entered:
@@ -187,7 +187,7 @@ class SeatedCell(Seats[E], PykkaCell, Generic[E]):
         with self._lock:
             if me in self._handing_on:
                 return
-            self._handing_on.add(me)
+            self._handing_on[me] = True
         while (following := self._next_for(me)) is not None:
             message, waiting = following
             try:
@@ -202,7 +202,7 @@ class SeatedCell(Seats[E], PykkaCell, Generic[E]):
         with self._lock:
             following = self._next()
             if following is None:
-                self._handing_on.discard(me)
+                self._handing_on.pop(me, None)
             return following
 
     # --- messages whose time is over in line
@@ -261,6 +261,6 @@ class SeatedCell(Seats[E], PykkaCell, Generic[E]):
         """How many messages ended in which way."""
         counts = super().counts
         with self._counting:
-            counts[HANDLED] = next(self._handled) - self._reads[0]
-            self._reads[0] += 1
+            counts[HANDLED] = next(self._handled) - self._counts[HANDLED]
+            self._counts[HANDLED] += 1
         return counts

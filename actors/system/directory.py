@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import count
 from typing import TypeAlias, cast
 
@@ -18,7 +19,7 @@ from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.threads.work import Work
 from understudy.orchestration import Agent
 from understudy.orchestration.definitions.runner import Runner
-from understudy.orchestration.supervision.restarts import OneForOne, RunsInARow
+from understudy.orchestration.supervision.restarts import OneForOne, Restart, RunsInARow
 from understudy.orchestration.supervision.supervisor import Child, Supervisor
 
 from .agent_actor import ROOM_FOR_RUNS
@@ -28,6 +29,10 @@ ALONE = OneForOne()  # What holds for an actor that nobody gave a strategy.
 Make: TypeAlias = Callable[[], object]
 Unit: TypeAlias = "ActorCell | SupervisorCell"
 """What was spawned at once: an actor that stands alone, or a group."""
+
+
+def _supervisor_of_one(system: str) -> SupervisorCell:
+    return SupervisorCell(system, ALONE, budget=RunsInARow())
 
 
 class Directory:
@@ -51,6 +56,7 @@ class Directory:
     ) -> None:
         self._entered = entered
         self._system = system
+        self._lone = partial(_supervisor_of_one, system)
         self._maker = maker
         self._give_up = give_up
         self._events = events
@@ -139,9 +145,7 @@ class Directory:
             cell = self._by_definition.get(agent)
             if cell is not None:
                 return cell
-            alone = SupervisorCell(self._system, ALONE, budget=RunsInARow())
-            cell = self._make(Child(agent), agent.id, self._system, alone)
-            alone.members.append(cell)
+            cell = self._of_runner(agent, self._system, self._lone)
             cell.begin_here()
             self._by_definition[agent] = cell
         write_start(cell.address)  # outside of the lock, because a log handler may look at the system
@@ -276,11 +280,27 @@ class Directory:
             self._entered(cell, child.runner)
         return cell
 
+    def _of_runner(
+        self,
+        runner: Runner[object],
+        path: str,
+        supervisor: SupervisorCell | Callable[[], SupervisorCell],
+        restart: Restart = "transient",
+    ) -> ActorCell:
+        return ActorCell(
+            f"{path}/{runner.id}",
+            self._maker(runner),
+            mailbox=ROOM_FOR_RUNS,
+            supervisor=supervisor,
+            events=self._events,
+            restart=restart,
+        )
+
     def _make(self, child: Child, name: str, path: str, family: SupervisorCell) -> ActorCell:
-        agent = child.runner
-        make = cast(Make, child.actor) if agent is None else self._maker(agent)
-        mailbox = child.mailbox if agent is None else ROOM_FOR_RUNS
-        address, limit, events = f"{path}/{name}", child.turn_timeout, self._events
+        if child.runner is not None:
+            return self._of_runner(child.runner, path, family, child.restart)
+        address, make, mailbox = f"{path}/{name}", cast(Make, child.actor), child.mailbox
+        limit, events = child.turn_timeout, self._events
         if limit is None:
             return ActorCell(address, make, mailbox=mailbox, supervisor=family, events=events, restart=child.restart)
         return LimitedCell(

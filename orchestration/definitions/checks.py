@@ -30,6 +30,7 @@ from .method_checks import fault_of_memory
 
 SystemPrompt = str | Callable[[RunContext], str]
 OUTPUT_MODES: tuple[str, ...] = get_args(OutputMode)
+_USUAL = Settings()  # Made once, because most agents have no others.
 ID = re.compile(r"\S(.{0,126}\S)?")  # Ids stand in logs, addresses and specs: no edges of white space, one line.
 
 
@@ -53,7 +54,8 @@ def checked_model(id: str, model: ModelLike) -> ModelName | Model:
             return ModelName.parse(model)
         except ValueError as error:
             raise ValueError(f"agent {id!r}: {error}") from None
-    if not isinstance(model, Model) or isinstance(model, type):
+    # The class first: it is looked up once, while `isinstance` of a protocol goes through its attributes at each call.
+    if not (issubclass(type(model), Model) or isinstance(model, Model)) or isinstance(model, type):
         hint = (
             "; a function becomes a model by FunctionModel of understudy.testing"
             if isinstance(model, FunctionType)
@@ -80,7 +82,7 @@ def checked_description(id: str, description: str, kind: str = "agent") -> str:
 def checked_settings(id: str, settings: Settings | None) -> Settings:
     """Return the settings, or the usual ones."""
     if settings is None:
-        return Settings()
+        return _USUAL
     if not isinstance(settings, Settings):
         raise TypeError(f"agent {id!r}: settings must be Settings(…), got {type(settings).__name__}")
     return settings
@@ -98,8 +100,8 @@ def checked_tools(
             raise TypeError(f"agent {id!r}: tools must hold functions, tools or toolsets, got {each!r} in it")
     made = (*[tool for given in tools for tool in tools_in(given)], *sub_agents)
     names = [tool.name for tool in made]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
+    if len(set(names)) < len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
         ways = "tool(name=…), SubAgent(…, name=…)" if sub_agents else "tool(name=…)"
         raise ValueError(
             f"agent {id!r}: two tools are named {twice[0]!r}; give one another name: {ways}, or the prefix of a toolset"

@@ -134,6 +134,9 @@ class RestartBudget:
         self._spent = None
 
 
+_USUAL = OneForOne()
+
+
 class RunsInARow(RestartBudget):
     """The budget of an agent without a strategy: it counts failed runs in a row, however far apart they are.
 
@@ -142,7 +145,7 @@ class RunsInARow(RestartBudget):
     """
 
     def __init__(self, limit: int = DEFAULT_FAILED_RUNS) -> None:
-        super().__init__(OneForOne())
+        super().__init__(_USUAL)
         self._limit = limit
         self._failed: set[str] | None = None
         """The failed runs since the last success; None until the first one."""

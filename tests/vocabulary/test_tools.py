@@ -506,6 +506,13 @@ def test_a_function_of_a_module_that_was_never_imported_is_refused_when_an_agent
         ({"memory_limit": 0, "isolation": "process"}, ValueError, "above 0 bytes"),
         ({"memory_limit": 1.5, "isolation": "process"}, TypeError, "whole number of bytes"),
         ({"memory_limit": True, "isolation": "process"}, TypeError, "whole number of bytes"),
+        # equal to the default, but of another type
+        ({"retries": False}, TypeError, "retries must be a whole number, got False"),
+        ({"idempotent": 0}, TypeError, "idempotent must be True or False, got 0"),
+        ({"transactional": 0}, TypeError, "transactional must be True or False, got 0"),
+        ({"transaction_timeout": True}, TypeError, "transaction_timeout must be a number of seconds, got True"),
+        ({"approval": 0}, TypeError, "approval must be True, False or a function of the call and its run"),
+        ({"max_result": 50_000.0}, TypeError, "max_result must be a whole number or None, got 50000.0"),
     ],
 )
 def test_options_are_checked(options: Any, error: type[Exception], words: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar, overload
+from typing import Any, ParamSpec, TypeVar, overload
 
 from .definition import DEFAULT_TOOL_TIMEOUT, ApprovalRule, Tool
 from .isolation import Isolation
@@ -90,21 +90,20 @@ def tool(
         TypeError: a parameter has no annotation, or cannot be passed by name; no other process could find the function.
         ValueError: an option is out of range, or unknown.
     """
-    make = functools.partial(
-        Tool[..., object],
-        name=name,
-        description=description,
-        timeout=timeout,
-        retries=retries,
-        idempotent=idempotent,
-        reconcile=reconcile,
-        transactional=transactional,
-        transaction_timeout=transaction_timeout,
-        approval=approval,
-        isolation=isolation,
-        memory_limit=memory_limit,
-        max_parallel=max_parallel,
-        on_error=on_error,
-        max_result=max_result,
-    )
-    return make if function is None else make(function)
+    options: dict[str, Any] = {
+        "name": name,
+        "description": description,
+        "timeout": timeout,
+        "retries": retries,
+        "idempotent": idempotent,
+        "reconcile": reconcile,
+        "transactional": transactional,
+        "transaction_timeout": transaction_timeout,
+        "approval": approval,
+        "isolation": isolation,
+        "memory_limit": memory_limit,
+        "max_parallel": max_parallel,
+        "on_error": on_error,
+        "max_result": max_result,
+    }
+    return functools.partial(Tool[..., object], **options) if function is None else Tool(function, **options)

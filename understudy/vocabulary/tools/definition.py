@@ -11,8 +11,10 @@ import importlib
 import inspect
 import re
 from collections.abc import Callable
+from operator import is_
 from typing import (
     TYPE_CHECKING,
+    Any,
     Concatenate,
     Generic,
     ParamSpec,
@@ -120,19 +122,23 @@ class Tool(Generic[P, R_co]):
             )
         if description is not None:
             checked_text(f"{where}: description", description)
-        check_isolation(isolation, memory_limit, where)
-        self.timeout = checked_seconds(f"{where}: timeout", timeout)
-        self.retries = checked_whole(f"{where}: retries", retries, 0)
-        self.idempotent = checked_flag(f"{where}: idempotent", idempotent)
-        self.reconcile = checked_reconcile(f"{where}: reconcile", reconcile)
-        self.approval = _checked_approval(f"{where}: approval", approval)
+        self.timeout = timeout
+        self.retries = retries
+        self.idempotent = idempotent
+        self.reconcile = reconcile
+        self.transactional = transactional
+        self.transaction_timeout = transaction_timeout
+        self.approval = approval
         self.isolation: Isolation = isolation
         self.memory_limit = memory_limit
-        self.max_parallel = checked_parallel(f"{where}: max_parallel", max_parallel)
-        self.on_error: OnToolError | None = (
-            None if on_error is None else checked_on_error(f"{where}: on_error", on_error)
-        )
-        self.max_result = checked_max_result(f"{where}: max_result", max_result)
+        self.max_parallel = max_parallel
+        self.on_error: OnToolError | None = on_error
+        self.max_result = max_result
+        given: tuple[object, ...] = (timeout, retries, idempotent, reconcile, transactional, transaction_timeout)
+        given += (approval, isolation, memory_limit, max_parallel, on_error, max_result)
+        is_usual = all(map(is_, given, _USUAL))  # identical, because 0 equals False, which is no number of retries
+        if not is_usual:
+            self._check_options(where)
         self._function = function
         self._description = description
         self._spec: ToolSpec | None = None
@@ -141,16 +147,32 @@ class Tool(Generic[P, R_co]):
         self.__qualname__: str = getattr(inner, "__qualname__", self.name)
         functools.update_wrapper(self, inner, updated=())
         self.__wrapped__ = function
-        self.transactional = checked_flag(f"{where}: transactional", transactional)
-        self.transaction_timeout = checked_transaction_timeout(f"{where}: transaction_timeout", transaction_timeout)
-        if self.transactional:
-            others = {"idempotent": self.idempotent, "reconcile": self.reconcile is not None}
-            check_transactional(where, inner, self.signature, isolation, others)
-        else:
-            check_plain(where, self.transaction_timeout)
+        if not is_usual:
+            self._check_transaction(where, inner)
         self._place: Place | None = None
         if isolation == "process":
             self._check_can_travel()
+
+    def _check_options(self, where: str) -> None:
+        check_isolation(self.isolation, self.memory_limit, where)
+        checked_seconds(f"{where}: timeout", self.timeout)
+        checked_whole(f"{where}: retries", self.retries, 0)
+        checked_flag(f"{where}: idempotent", self.idempotent)
+        checked_reconcile(f"{where}: reconcile", self.reconcile)
+        _check_approval(f"{where}: approval", self.approval)
+        checked_parallel(f"{where}: max_parallel", self.max_parallel)
+        if self.on_error is not None:
+            checked_on_error(f"{where}: on_error", self.on_error)
+        checked_max_result(f"{where}: max_result", self.max_result)
+
+    def _check_transaction(self, where: str, inner: object) -> None:
+        checked_flag(f"{where}: transactional", self.transactional)
+        checked_transaction_timeout(f"{where}: transaction_timeout", self.transaction_timeout)
+        if self.transactional:
+            others = {"idempotent": self.idempotent, "reconcile": self.reconcile is not None}
+            check_transactional(where, inner, self.signature, self.isolation, others)
+        else:
+            check_plain(where, self.transaction_timeout)
 
     def _check_can_travel(self) -> None:
         where = f"tool {self.name!r}"
@@ -301,6 +323,14 @@ class Tool(Generic[P, R_co]):
         return f"Tool({self.name!r})"
 
 
+_CHECKED = (
+    *("timeout", "retries", "idempotent", "reconcile", "transactional", "transaction_timeout"),
+    *("approval", "isolation", "memory_limit", "max_parallel", "on_error", "max_result"),
+)
+_USUAL = tuple([inspect.signature(cast(Any, Tool).__init__).parameters[option].default for option in _CHECKED])
+"""The defaults of the options. They need no check, and most tools have no other values."""
+
+
 def _is_tool(given: object) -> bool:
     return isinstance(given, Tool)
 
@@ -329,10 +359,9 @@ def _checked_name(given: object) -> str:
     return given
 
 
-def _checked_approval(where: str, given: ApprovalRule) -> ApprovalRule:
+def _check_approval(where: str, given: ApprovalRule) -> None:
     if not isinstance(given, bool) and not callable(given):
         raise TypeError(f"{where} must be True, False or a function of the call and its run, got {given!r}")
-    return given
 
 
 def _find(module: str, qualname: str) -> object:
