@@ -15,27 +15,27 @@ class Segment:
     """Pieces of one kind that followed one another, joined.
 
     Attributes:
-        text: grows, until there is a next segment.
         at: when its last piece came, on the monotonic clock.
         index: of a call, its number in the turn.
         call_id: of a call.
         name: of a call.
+        pieces: grows, until there is a next segment.
     """
 
-    __slots__ = ("at", "call_id", "index", "kind", "name", "text")
+    __slots__ = ("at", "call_id", "index", "kind", "name", "pieces")
 
     def __init__(self, kind: SegmentKind, index: int = 0, call_id: str = "", name: str = "") -> None:
         self.kind: SegmentKind = kind
         self.index = index
         self.call_id = call_id
         self.name = name
-        self.text = ""
+        self.pieces: list[str] = []
         self.at = 0.0
 
     def grow(self, text: str) -> None:
         """Add a piece that came now."""
         self.at = time.monotonic()
-        self.text += text
+        self.pieces.append(text)
 
 
 class ShownTurn:
@@ -59,7 +59,7 @@ class ShownTurn:
     @property
     def text(self) -> str:
         """All that was shown of the model's text."""
-        return "".join([each.text for each in self.segments if each.kind == "text"])
+        return "".join([piece for each in self.segments if each.kind == "text" for piece in each.pieces])
 
     def add(self, piece: Piece) -> bool:
         """Add a piece; whether readers have something new to see."""
@@ -111,7 +111,7 @@ class ShownReader:
         self._at = 0
         """The segment that it reads."""
         self._read = 0
-        """How many characters of that segment it has read."""
+        """How many pieces of that segment it has read."""
         self._is_begun = False
         """Whether it has returned something of that segment."""
 
@@ -121,10 +121,11 @@ class ShownReader:
         while self._at < len(segments):
             is_last = self._at == len(segments) - 1  # asked first: a segment that is followed by another grows no more
             segment = segments[self._at]
-            text, begins_at = segment.text[self._read :], self.offset
+            pieces, begins_at = segment.pieces[self._read :], self.offset
+            text = "".join(pieces)
             if text or (segment.kind == "call" and not self._is_begun):
                 self._is_begun = True
-                self._read += len(text)
+                self._read += len(pieces)
                 self.offset += len(text)
                 yield segment, text, begins_at
             if is_last:

@@ -15,8 +15,8 @@ from .test_gunicorn import get, serving
 
 pytest.importorskip("gunicorn", reason="gunicorn needs a system that forks")
 
-READERS = 24
-STALLED = 8
+READERS = 12
+STALLED = 4
 LENGTH = len("begun") + PIECES * len(PIECE)
 
 
@@ -30,7 +30,7 @@ def connected(url: str, path: str) -> socket.socket:
     """Ask for a stream, and read no more of it than its beginning."""
     found = urlsplit(url)
     reader = socket.create_connection((str(found.hostname), found.port or 0), timeout=30)
-    reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
     reader.sendall(f"GET {path} HTTP/1.0\r\nHost: x\r\n\r\n".encode())
     assert reader.recv(12).startswith(b"HTTP/1.")
     return reader
