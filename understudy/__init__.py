@@ -116,6 +116,7 @@ if TYPE_CHECKING:
         Workflow,
     )
     from understudy.orchestration.front_ends.agui import AguiEncoder
+    from understudy.orchestration.front_ends.ai_sdk import AiSdkEncoder
     from understudy.orchestration.front_ends.event_json import event_json
     from understudy.providers import (
         Anthropic,
@@ -478,6 +479,7 @@ else:
         "understudy.vocabulary.runs.streams": ("RunStream",),
         "understudy.orchestration.front_ends.event_json": ("event_json",),
         "understudy.orchestration.front_ends.agui": ("AguiEncoder",),
+        "understudy.orchestration.front_ends.ai_sdk": ("AiSdkEncoder",),
         "understudy.vocabulary.runs.outcomes": (
             "Approve",
             "Complete",
@@ -595,6 +597,7 @@ __all__ = [
     "AgentRef",
     "AgentRun",
     "AguiEncoder",
+    "AiSdkEncoder",
     "AnswerMissing",
     "Anthropic",
     "Approve",

@@ -99,14 +99,18 @@ class ShownCalls:
         Args:
             calls: the calls of the turn, with the ids of the provider.
         """
-        by_id = {call.id: call for call in reversed(calls)}
-        for written in self._written.values():
-            if written.id in self._open:
-                call = by_id.get(written.call_id)
-                if call is None:
-                    yield self._void(written.id, "The call is not part of the turn.")
-                else:
-                    yield from self._ready(written.id, call)
+        first = {call.id: call for call in reversed(calls)}  # a later call with the same id gets another one
+        is_whole = len(self._written) == len(calls)
+        for position, index in enumerate(sorted(self._written)):
+            written = self._written[index]
+            if written.id not in self._open:
+                continue
+            call = first.get(written.call_id)
+            if call is None or call.name != written.name or (is_whole and call is not calls[position]):
+                self._ids.pop(written.call_id, None)
+                yield self._void(written.id, "The call is not part of the turn.")
+            else:
+                yield from self._ready(written.id, call)
         self._written.clear()
 
     def show(self, call: ToolCall, text_id: str) -> Iterator[Mark]:

@@ -1,0 +1,157 @@
+"""The events of a run as the UI message stream (v1) of Vercel's AI SDK."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal, TypeAlias
+
+from understudy.errors import RunCancelled, kind_and_message, message_of
+from understudy.vocabulary.messages import JsonObject
+from understudy.vocabulary.runs.events import Event, RunFailed, RunFinished, TextDelta, ToolFinished
+from understudy.vocabulary.runs.outcomes import Complete, NeedsApproval, NeedsInput, Outcome
+
+from .ai_sdk_marks import AiSdkChunks, Plain, data_part
+from .event_json import call_json, event_json, outcome_json
+from .interrupts import Interrupt, interrupts_of
+from .run_parts import RunParts
+from .sse import json_text, quoted
+
+HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
+"""What a response with the stream must have, beside its content type."""
+DONE = b"data: [DONE]\n\n"
+ENDED = "Not run: the run has ended."
+REASONS = {"length": "length", "blocked": "content-filter", "other": "other"}
+"""Finish reason of the last turn -> that of the message; `stop` for all others."""
+
+Major: TypeAlias = Literal[5, 6, 7]
+
+
+class AiSdkEncoder:
+    """Turns the events of one run into one assistant message of the AI SDK. For one reader, and one thread at a time.
+
+    A turn is a step. A call that needs a decision is a `tool-approval-request`, and a question a part `data-question`;
+    `answers_of` reads the answers. Other events are data parts that the client does not keep, such as `data-tool-progress`.
+
+    Args:
+        message_id: of the assistant's message. A run that goes on after a pause goes on in the same message.
+        version: major version of the client's package `ai`. Version 5 has no approvals: they are parts `data-approval`.
+            Versions 5 and 6 cannot take text back: a part `data-turn-dropped` names what does not stand.
+        inner: whether events of runs inside are told too, as data parts `data-inner`.
+        shown: ids of the tool calls that the client has already, if the run goes on after a pause.
+    """
+
+    __slots__ = (
+        "_begun",
+        "_chunks",
+        "_inner",
+        "_message_id",
+        "_over",
+        "_parts",
+        "_shown",
+        "_text",
+        "_text_id",
+        "_version",
+    )
+
+    def __init__(self, message_id: str, *, version: Major = 7, inner: bool = False, shown: Sequence[str] = ()) -> None:
+        if version not in (5, 6, 7):
+            raise ValueError(f"version must be 5, 6 or 7, got {version!r}")
+        self._message_id = message_id
+        self._version = version
+        self._inner = inner
+        self._shown = tuple(shown)
+        self._chunks = AiSdkChunks(version, frozenset(shown))
+        self._parts: RunParts | None = None
+        self._begun = False
+        self._over = False
+        self._text_id = ""
+        self._text = ""
+        """The beginning of each chunk that adds to the text `_text_id`."""
+
+    def encode(self, event: Event) -> list[JsonObject]:
+        """Return what the client is told of an event; nothing after the end of the run."""
+        if self._over:
+            return []
+        told: list[JsonObject] = []
+        if not self._begun:
+            self._begun = True
+            told.append({"type": "start", "messageId": self._message_id})
+        told += self._of_inner(event) if len(event.path) > 1 else self._of_outer(event)
+        return told
+
+    def encode_bytes(self, event: Event) -> bytes:
+        """Return the same as `text/event-stream`, with `[DONE]` after the end of the run."""
+        if type(event) is TextDelta and self._parts is not None and len(event.path) < 2:
+            id = self._parts.open_text(event)
+            if id and not self._over:
+                if id != self._text_id:
+                    self._text_id = id
+                    self._text = f'data: {{"type":"text-delta","id":{quoted(id)},"delta":'
+                return f"{self._text}{quoted(event.text)}}}\n\n".encode()
+        was_over = self._over
+        told = "".join([f"data: {json_text(each)}\n\n" for each in self.encode(event)]).encode()
+        return told + DONE if self._over and not was_over else told
+
+    def _of_inner(self, event: Event) -> Iterator[Plain]:
+        if isinstance(event, (RunFinished, RunFailed)):
+            return
+        if isinstance(event, ToolFinished):
+            yield from self._chunks.approved(event)
+        if self._inner:
+            yield data_part("inner", event_json(event))
+
+    def _of_outer(self, event: Event) -> Iterator[Plain]:
+        parts = self._parts
+        if parts is None:
+            parts = self._parts = RunParts(event.run_id, shown=self._shown)
+        match event:
+            case RunFinished(outcome=outcome):
+                self._over = True
+                yield from self._finished(parts, outcome)
+            case RunFailed(error=error):
+                self._over = True
+                yield from self._chunks.of(parts.end(ENDED))
+                if isinstance(error, RunCancelled):
+                    yield {"type": "abort", "reason": message_of(error)}
+                else:
+                    yield {"type": "error", "errorText": kind_and_message(error)}
+            case _:
+                yield from self._chunks.of(parts.read(event))
+
+    def _finished(self, parts: RunParts, outcome: Outcome[object]) -> Iterator[Plain]:
+        yield from self._chunks.of(parts.finish(outcome))
+        asked = interrupts_of(outcome) if isinstance(outcome, (NeedsInput, NeedsApproval)) else []
+        waiting: list[str] = []
+        for one in asked:
+            if one.call is None:
+                question: Plain = {"question": one.pause.question, "path": list(one.pause.path)}
+                yield data_part("question", question, one.id)
+            elif one.is_inner:
+                yield from self._chunks.inner_call(one.id, one.call)
+                yield self._approval(one, one.id)
+            else:
+                yield from self._chunks.of(parts.show(one.call))
+                waiting.append(parts.calls.id_of(one.call))
+                yield self._approval(one, waiting[-1])
+        yield from self._chunks.of(parts.end(ENDED, waiting))
+        yield data_part("outcome", outcome_json(outcome))
+        yield {"type": "finish", "finishReason": _reason(parts, outcome)}
+
+    def _approval(self, asked: Interrupt, call_id: str) -> Plain:
+        assert asked.call is not None
+        if self._version == 5:
+            about: Plain = {"toolCallId": call_id, "call": call_json(asked.call), "path": list(asked.pause.path)}
+            about |= {"reason": asked.reason} if asked.reason else {}
+            return data_part("approval", {**about, "in_doubt": True} if asked.in_doubt else about, asked.id)
+        told: Plain = {"type": "tool-approval-request", "approvalId": asked.id, "toolCallId": call_id}
+        return {**told, "reason": asked.reason} if asked.reason else told
+
+
+def _reason(parts: RunParts, outcome: Outcome[object]) -> str:
+    match outcome:
+        case Complete():
+            return REASONS.get(parts.finish_reason, "stop")
+        case NeedsApproval():
+            return "tool-calls"
+        case _:
+            return "other"
