@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import json
+import os
 import socket
 import threading
 import time
@@ -16,6 +17,7 @@ from typing import Any, TypeAlias
 import httpx
 import pytest
 
+from tests.hosts.forking import in_child
 from tests.support.http import (
     ANTHROPIC_REPLY,
     GOOGLE_REPLY,
@@ -687,6 +689,31 @@ def test_a_connection_is_used_again_if_the_body_ends_with_the_stream(end: bytes)
             assert turn_of(client.stream(HELLO)).text == "Hi"
 
     assert len(connections) == (1 if end else 3)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
+def test_a_forked_child_that_closes_a_stream_leaves_it_to_its_parent() -> None:
+    forked = threading.Event()
+
+    def script(connection: socket.socket, over: threading.Event) -> None:
+        read_request(connection)
+        connection.sendall(HEAD + framed(says("Hi")))
+        assert forked.wait(10)
+        connection.sendall(framed(says(" there") + END + DONE) + b"0\r\n\r\n")
+
+    with speaking(script) as address, at(address, max_in_flight=1) as client:
+        stream = client.stream(HELLO)
+        begun = next(stream)
+
+        def close() -> None:
+            stream.close()
+            assert client.in_flight.taken == 0
+
+        in_child(close)
+        assert client.in_flight.taken == 1
+        forked.set()
+        assert turn_of(chain([begun], stream)).text == "Hi there"
 
 
 def test_a_header_that_drips_counts_as_waiting_for_the_first_byte(monkeypatch: pytest.MonkeyPatch) -> None:
