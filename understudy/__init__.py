@@ -117,6 +117,7 @@ if TYPE_CHECKING:
     )
     from understudy.orchestration.front_ends.agui import AguiEncoder
     from understudy.orchestration.front_ends.ai_sdk import AiSdkEncoder
+    from understudy.orchestration.front_ends.answers import answers_of, shown_calls
     from understudy.orchestration.front_ends.event_json import event_json
     from understudy.providers import (
         Anthropic,
@@ -480,6 +481,7 @@ else:
         "understudy.orchestration.front_ends.event_json": ("event_json",),
         "understudy.orchestration.front_ends.agui": ("AguiEncoder",),
         "understudy.orchestration.front_ends.ai_sdk": ("AiSdkEncoder",),
+        "understudy.orchestration.front_ends.answers": ("answers_of", "shown_calls"),
         "understudy.vocabulary.runs.outcomes": (
             "Approve",
             "Complete",
@@ -825,6 +827,7 @@ __all__ = [
     "WorkOverdue",
     "Workflow",
     "add_run_context",
+    "answers_of",
     "ask_user",
     "calls",
     "carry",
@@ -840,6 +843,7 @@ __all__ = [
     "preload",
     "read_artifact",
     "says",
+    "shown_calls",
     "sse",
     "tool",
 ]

@@ -316,7 +316,7 @@ def is_void(call: Call) -> bool:
 
 
 def words(call: Call) -> str:
-    content = call.results[0] if call.results else ""
+    content: Any = call.results[0] if call.results else ""
     return str(content[0]["text"] if isinstance(content, list) else content)
 
 
