@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from understudy.errors import UnderstudyError
 from understudy.providers.wire.json_values import WrongShape, inner, is_object, text
 from understudy.vocabulary.messages import JsonObject, JsonValue, ModelTurn
 
+from .cuts import Cut, written_cuts
 from .redaction import Redactor
 
 if TYPE_CHECKING:
@@ -20,8 +22,8 @@ MADE_UP = ("run_id", "token")
 """Attributes of errors that only have a meaning in one run."""
 
 
-def written(answer: ModelTurn | Exception, redactor: Redactor) -> JsonObject:
-    """Return an answer as JSON without secrets: an object with a `turn` or an `error`.
+def written(answer: ModelTurn | Exception, redactor: Redactor, cuts: Sequence[Cut] = ()) -> JsonObject:
+    """Return an answer as JSON without secrets: an object with a `turn` or an `error`, and with `cuts` a `stream`.
 
     Raises:
         TypeError: `answer` is not a turn or an error, or has a value that JSON cannot hold.
@@ -30,7 +32,8 @@ def written(answer: ModelTurn | Exception, redactor: Redactor) -> JsonObject:
         return {"error": _written_error(answer, redactor)}
     if not isinstance(answer, ModelTurn):
         raise TypeError(f"a model must return a ModelTurn, got {type(answer).__name__}")
-    return {"turn": redactor.plain(answer)}
+    clean = redactor.plain(answer)
+    return {"turn": clean} | ({"stream": written_cuts(cuts, answer, clean)} if cuts and is_object(clean) else {})
 
 
 def read(answer: JsonObject) -> ModelTurn | Exception:

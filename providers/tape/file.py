@@ -2,6 +2,7 @@
 
 {"tape": "understudy", "format": 1}
 {"request": {"digest": "…", "pieces": [["system prompt", "…", "Be brief."], …]}, "model": "openai:gpt-4o", "turn": {…}}
+{"request": {…}, "model": "openai:gpt-4o", "turn": {…}, "stream": [[0.25, 0, 12], …]}
 {"request": {…}, "model": "openai:gpt-4o", "error": {"class": "RateLimited", "message": "…", "attributes": {…}}}
 """
 
@@ -14,6 +15,7 @@ from pathlib import Path
 from understudy.providers.wire.json_values import WrongShape, as_object, as_text, inner, is_array, is_object, items
 from understudy.vocabulary.messages import JsonObject, JsonValue
 
+from .cuts import Cut, read_cuts
 from .requests import Asked, Piece
 
 FORMAT = 1
@@ -28,12 +30,14 @@ class Line:
         number: the line's number in the file; the header is line 1.
         model: the name of the model that answered, for people.
         answer: an object with a `turn` or an `error`.
+        cuts: how a streamed turn came in pieces; empty for one that came whole.
     """
 
     number: int
     asked: Asked
     model: str
     answer: JsonObject
+    cuts: tuple[Cut, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +122,7 @@ def _call(number: int, tree: JsonObject) -> Line:
     if asked.digest != request.get("digest"):
         raise WrongShape("the request's digest is not that of its pieces")
     answer = {name: inner(tree, name) for name in ("turn", "error") if name in tree}
-    return Line(number, asked, as_text(tree.get("model"), "model"), answer)
+    return Line(number, asked, as_text(tree.get("model"), "model"), answer, read_cuts(tree.get("stream", ())))
 
 
 def _piece(entry: JsonValue) -> Piece:

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from logging import ERROR
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self, runtime_checkable
 
 from understudy.diagnostics import emit
-from understudy.errors import RunCancelled, RunTimedOut
 from understudy.providers.catalogue import resolve
 from understudy.providers.http.credentials import Secret
 from understudy.providers.http.forks import renew_after_fork
 from understudy.vocabulary.checks import checked_path
 from understudy.vocabulary.messages import ModelRequest, ModelTurn
-from understudy.vocabulary.models import Model, ModelLike, ModelName, Renewable, name_of, timeout_of
+from understudy.vocabulary.models import Model, ModelLike, ModelName, name_of
 
 from . import file as tape
 from .answers import written
+from .cuts import Cut
+from .recorded_model import RecordedModel
 from .redaction import RedactLike, Redactor
 from .requests import asked
 
@@ -93,10 +94,10 @@ class Recorder:
             self._keyed.append(made)
         return RecordedModel(made, name_of(name), self._keep)
 
-    def _keep(self, request: ModelRequest, model: str, answer: ModelTurn | Exception) -> None:
+    def _keep(self, request: ModelRequest, model: str, answer: ModelTurn | Exception, cuts: Sequence[Cut] = ()) -> None:
         """Record one call. It never fails, so that the run gets its answer."""
         try:
-            clean = written(answer, self._redactor)
+            clean = written(answer, self._redactor, cuts)
             line = tape.written(asked(request, self._redactor), self._redactor.text(model), clean)
         except Exception as problem:  # noqa: BLE001 (whatever a user's redact function raises)
             return self._stop(problem)
@@ -154,45 +155,6 @@ class Recorder:
 
     def _keys(self) -> list[Secret]:
         return [key for model in tuple(self._keyed) for key in model.known_keys()]
-
-
-class RecordedModel:
-    """A model whose calls are recorded on a tape.
-
-    Args:
-        name: the model's name for people.
-        keep: records a request, the name and the answer.
-    """
-
-    def __init__(
-        self, model: Model, name: str, keep: Callable[[ModelRequest, str, ModelTurn | Exception], None]
-    ) -> None:
-        self._model = model
-        self._name = name
-        self._keep = keep
-        # Prices and the provider's features are looked up by these.
-        self.provider, _, self.model = name.partition(":")
-        self.model_timeout = timeout_of(model)
-
-    def complete(self, request: ModelRequest) -> ModelTurn:
-        """Call the model; return its turn or raise its error."""
-        try:
-            turn = self._model.complete(request)
-        except (RunCancelled, RunTimedOut):
-            raise
-        except Exception as error:
-            self._keep(request, self._name, error)
-            raise
-        self._keep(request, self._name, turn)
-        return turn
-
-    def renew(self) -> None:
-        """Renew the model, if it has `renew`."""
-        if isinstance(self._model, Renewable):
-            self._model.renew()
-
-    def __repr__(self) -> str:
-        return f"RecordedModel({self._model!r})"
 
 
 def _open_to_append(path: str, flags: int) -> int:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections import defaultdict, deque
+from collections.abc import Iterator
 from logging import WARNING
 from pathlib import Path
 
@@ -13,10 +15,13 @@ from understudy.errors import BadReply, ProviderError
 from understudy.providers.http.forks import renew_after_fork
 from understudy.providers.wire.json_values import WrongShape
 from understudy.vocabulary.checks import checked_flag, checked_path
+from understudy.vocabulary.context.scope import current_scope
 from understudy.vocabulary.messages import ModelRequest, ModelTurn
+from understudy.vocabulary.pieces import Piece
 
 from . import answers as taped_answers
 from . import file as tape
+from .cuts import cut_up
 from .file import Line
 from .redaction import RedactLike, Redactor
 from .requests import Asked, asked, differences, explained
@@ -35,6 +40,7 @@ class Replay:
     Args:
         path: the tape of a `Recorder`; it is read whole, at once.
         redact: the rules given to the recorder.
+        speed: how fast a streamed turn comes: 1 as it was recorded, 2 in half the time; None for all of it at once.
         strict: whether a request must equal a recorded one. If False and only messages differ (a tool returns the time of
             day), the nearest recorded request with as many messages is used, if its answer was not given yet.
 
@@ -48,10 +54,16 @@ class Replay:
         ValueError: the file is not a tape, its format is newer, or a line is broken; the message names file and line.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, redact: RedactLike = (), strict: bool = True) -> None:
+    idle_timeout = None
+    """A recorded pause may be long, and is no silence of a model."""
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, redact: RedactLike = (), strict: bool = True, speed: float | None = None
+    ) -> None:
         self.path = Path(checked_path("Replay: path", path))
         self._redactor = Redactor(redact)
         self._strict = checked_flag("Replay: strict", strict)
+        self._speed = _checked_speed(speed)
         read = tape.read(self.path)
         self._lines = read.lines
         self.torn = read.torn
@@ -78,8 +90,24 @@ class Replay:
             BadReply: the recorded turn is broken.
             Exception: the error that was recorded.
         """
-        wanted = asked(request, self._redactor)
-        line = self._take(wanted)
+        return self._answer(self._take(asked(request, self._redactor)))
+
+    def stream(self, request: ModelRequest) -> Iterator[Piece]:
+        """Yield the recorded turn in the pieces in which it came; one that came whole, in one piece of each part.
+
+        Raises:
+            Exception: as `complete` does.
+        """
+        line = self._take(asked(request, self._redactor))
+        return self._played(self._answer(line), line)
+
+    def _played(self, turn: ModelTurn, line: Line) -> Iterator[Piece]:
+        for wait, piece in cut_up(turn, line.cuts):
+            if self._speed is not None and wait:
+                _sleep(wait / self._speed)
+            yield piece
+
+    def _answer(self, line: Line) -> ModelTurn:
         try:
             answer = taped_answers.read(line.answer)
         except WrongShape as error:
@@ -127,3 +155,22 @@ class Replay:
         return ProviderError(
             f"{self.path} holds no answer to this request: {why}{torn}", provider=PROVIDER, code=NOT_ON_TAPE
         )
+
+
+def _checked_speed(speed: object) -> float | None:
+    if speed is None:
+        return None
+    if isinstance(speed, bool) or not isinstance(speed, (int, float)):
+        raise TypeError(f"Replay: speed must be a number or None, got {speed!r}")
+    if not 0 < speed < float("inf"):
+        raise ValueError(f"Replay: speed must be above 0, got {speed!r}")
+    return float(speed)
+
+
+def _sleep(seconds: float) -> None:
+    """Wait; a run that ends is not kept."""
+    scope = current_scope()
+    if scope is None:
+        time.sleep(seconds)
+    else:
+        scope.sleep(seconds)

@@ -180,3 +180,26 @@ def test_help_tells_of_tapes(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert "[--rehearse | --record TAPE | --replay TAPE]" in " ".join(out.split())
     assert "--record tape.jsonl" in out
+
+
+def test_a_replay_may_take_the_time_of_the_recording(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("silent", "--record", "tape.jsonl") == 0
+    recorded = capsys.readouterr().out
+
+    assert run("silent", "--replay", "tape.jsonl", "--speed", "2") == 0
+
+    assert capsys.readouterr().out == recorded == "(rehearsal) You said: hello\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--speed", "1"), "--speed is that of a replay; expected --replay TAPE with it"),
+        (("--replay", "tape.jsonl", "--speed", "0"), "expected a number above 0, got '0'"),
+    ],
+)
+def test_a_speed_that_fits_nothing_is_a_mistake(
+    capsys: pytest.CaptureFixture[str], options: tuple[str, ...], says: str
+) -> None:
+    assert run("silent", *options) == 2
+    assert says in capsys.readouterr().err

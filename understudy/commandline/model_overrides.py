@@ -25,13 +25,15 @@ def cast_of(
     Args:
         agents: all agents that may run.
         called: the agents of the run; only their models are named in messages.
-        arguments: with `rehearse`, `record`, `replay`, `json` and `events`.
+        arguments: with `rehearse`, `record`, `replay`, `speed`, `json` and `events`.
         warn: prints to standard error.
     """
     model = ", ".join(dict.fromkeys([name_of(agent.model) for agent in called]))
     if arguments.model and (arguments.rehearse or arguments.replay is not None):
         other = "--rehearse" if arguments.rehearse else "--replay"
         raise UsageMistake(f"--model names who answers, and so does {other}; expected one of them")
+    if arguments.speed is not None and arguments.replay is None:
+        raise UsageMistake("--speed is that of a replay; expected --replay TAPE with it")
     named = named_models(agents, arguments.model)
 
     def say(text: str) -> None:
@@ -43,7 +45,7 @@ def cast_of(
     if arguments.record is not None:
         return recording(agents, arguments.record, say, warn, named)
     if arguments.replay is not None:
-        return replaying(agents, arguments.replay, say, model)
+        return replaying(agents, arguments.replay, say, model, arguments.speed)
     return _overriding(list(named), named.__getitem__)
 
 
@@ -104,14 +106,18 @@ def recording(
 
 
 @contextlib.contextmanager
-def replaying(agents: Iterable[Agent[object]], tape: str, say: Say, model: str) -> Generator[None]:
+def replaying(
+    agents: Iterable[Agent[object]], tape: str, say: Say, model: str, speed: float | None = None
+) -> Generator[None]:
     """Let a tape answer for all agents, and tell at the end how much of it was used.
+
+    With `speed` streamed turns come as fast as they were recorded, or so many times faster.
 
     Raises:
         UsageMistake: the file cannot be read, or is not a tape that this version reads.
     """
     try:
-        replay = Replay(tape)
+        replay = Replay(tape, speed=speed)
     except FileNotFoundError:
         raise UsageMistake(f"--replay {tape}: there is no such file; --record makes a tape") from None
     except OSError as error:

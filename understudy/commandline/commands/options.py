@@ -74,6 +74,12 @@ def add_models(parser: argparse.ArgumentParser) -> None:
         metavar="TAPE",
         help="the answers of a recorded run take the place of every model; the tools really run",
     )
+    parser.add_argument(
+        "--speed",
+        metavar="FACTOR",
+        type=factor,
+        help="with --replay: give streamed answers as fast as they were recorded (1), or so many times faster",
+    )
 
 
 def add_named_models(parser: argparse.ArgumentParser) -> None:
@@ -217,6 +223,17 @@ def seconds(text: str) -> float:
         number = 0.0
     if not 0 < number < float("inf"):
         raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, got {text!r}")
+    return number
+
+
+def factor(text: str) -> float:
+    """Return a factor above 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected a number above 0, got {text!r}")
     return number
 
 
