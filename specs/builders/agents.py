@@ -206,7 +206,7 @@ class AgentBuilder:
                 return InputGuardrail(entry.name or entry.check, self._registered.get(CHECK, entry.check))
             case OutputGuardrailGrammar():
                 check = self._registered.get(CHECK, entry.check)
-                return OutputGuardrail(entry.name or entry.check, check, retry=entry.retry)
+                return OutputGuardrail(entry.name or entry.check, check, retry=entry.retry, hold=entry.hold)
             case NamedGrammar():
                 return cast(AgentCallback, self._registered.get(CALLBACK, entry.name))
 

@@ -61,6 +61,9 @@ class OutputGuardrailGrammar(Grammar):
     check: str = Field(description="name of a registered function of the context and the text: why not, or None")
     name: str | None = Field(default=None, min_length=1, description="what the error calls it; as `check` if not given")
     retry: bool = Field(default=False, description="tell the model why and let it try again, instead of ending the run")
+    hold: Literal["turn"] | None = Field(
+        default=None, description="`turn` shows readers nothing of a turn before the guardrail has seen it"
+    )
 
 
 Guardrail = InputGuardrailGrammar | OutputGuardrailGrammar

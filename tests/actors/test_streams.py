@@ -37,7 +37,7 @@ def test_a_reader_sees_each_piece_before_the_next_one_is_written() -> None:
     tap.let()
 
     with clerk(tap).stream("2 + 2?") as events:
-        seen = []
+        seen: list[tuple[str, int, int, int]] = []
         for event in events:
             if isinstance(event, us.TextDelta):
                 seen.append((event.text, event.turn, event.attempt, event.offset))
@@ -246,15 +246,20 @@ def fails_with_its_own(_: us.ModelRequest) -> Iterator[us.Piece]:
     raise us.RateLimited("slow down")
 
 
+def gives(returned: object) -> Callable[[us.ModelRequest], object]:
+    """Return a `stream` that returns something else than an iterator of pieces."""
+    return lambda _: returned
+
+
 NOTHING = "streamed no turn: got NoneType, expected an iterator of pieces"
 
 
 @pytest.mark.parametrize(
     ("turn", "kind", "words", "shown"),
     [
-        (lambda _: None, us.BadReply, NOTHING, ""),
-        (lambda _: "Hello", us.BadReply, "got str, expected an iterator of pieces", ""),
-        (lambda _: says("Hello"), us.BadReply, "got ModelTurn, expected an iterator of pieces", ""),
+        (gives(None), us.BadReply, NOTHING, ""),
+        (gives("Hello"), us.BadReply, "got str, expected an iterator of pieces", ""),
+        (gives(says("Hello")), us.BadReply, "got ModelTurn, expected an iterator of pieces", ""),
         (coroutine, us.BadReply, "got coroutine; write stream as a plain generator", ""),
         (asynchronous, us.BadReply, "got async_generator; write stream as a plain generator", ""),
         ([None], us.BadReply, "yields pieces such as TextPiece, got NoneType", ""),
@@ -434,12 +439,16 @@ def positions(handle: us.RunHandle[Any]) -> list[str]:
     return [event.id for event in handle.events()]
 
 
-def joined(events: list[us.Event]) -> list[object]:
+def joined(events: list[us.Event]) -> list[us.Event]:
     """Return the events with neighbouring deltas of one kind joined."""
-    found: list[Any] = []
+    found: list[us.Event] = []
     for event in events:
         last = found[-1] if found else None
-        if isinstance(event, DELTAS) and type(event) is type(last) and last.turn == event.turn:
+        if (
+            isinstance(event, DELTAS)
+            and isinstance(last, DELTAS)
+            and (type(event), event.turn) == (type(last), last.turn)
+        ):
             found[-1] = replace(last, text=last.text + event.text)
         else:
             found.append(event)

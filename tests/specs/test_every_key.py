@@ -147,11 +147,11 @@ def criterion_with(**keys: JsonValue) -> Any:
     return agent_with("criteria", [keys])[0]
 
 
-def guardrail_with(**keys: JsonValue) -> tuple[str, str, object, object]:
-    """Return the class, the name, the function and `retry` of a guardrail."""
+def guardrail_with(**keys: JsonValue) -> tuple[str, str, object, object, object]:
+    """Return the class, the name, the function, `retry` and `hold` of a guardrail."""
     made: object = agent_with("callbacks", [keys])[0]
     found = vars(made)
-    return type(made).__name__, found["name"], found["_check"], found.get("_retry")
+    return type(made).__name__, found["name"], found["_check"], found.get("_retry"), found.get("hold")
 
 
 def logging_with(**keys: JsonValue) -> dict[str, Any]:
@@ -378,7 +378,10 @@ ROWS: dict[str, Row] = {
     "LoggingGrammar.contents": (lambda: logging_with(contents=True)["_contents"], True),
     "LoggingGrammar.logger": (lambda: logging_with(logger="shop.runs")["_log"], logging.getLogger("shop.runs")),
     **{
-        f"{grammar}.{key}": (partial(guardrail_with, type=kind, check="why_not", **keys), (made, name, why_not, retry))
+        f"{grammar}.{key}": (
+            partial(guardrail_with, type=kind, check="why_not", **keys),
+            (made, name, why_not, retry, None),
+        )
         for grammar, kind, made, no in (
             ("InputGuardrailGrammar", "input_guardrail", "InputGuardrail", None),
             ("OutputGuardrailGrammar", "output_guardrail", "OutputGuardrail", False),
@@ -392,6 +395,10 @@ ROWS: dict[str, Row] = {
     "OutputGuardrailGrammar.retry": (
         lambda: guardrail_with(type="output_guardrail", check="why_not", retry=True)[3],
         True,
+    ),
+    "OutputGuardrailGrammar.hold": (
+        lambda: guardrail_with(type="output_guardrail", check="why_not", hold="turn")[4],
+        "turn",
     ),
     "LoggingGrammar.level": (lambda: logging_with(level="debug")["_level"], logging.DEBUG),
     **{
