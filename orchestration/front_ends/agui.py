@@ -50,7 +50,7 @@ class AguiEncoder:
         self._inner = inner
         self._shown = tuple(shown)
         self._parts: RunParts | None = None
-        self._subagents = Subagents()
+        self._subagents = Subagents(shown)
         self._begun = False
         self._over = False
         self._text_id = ""
@@ -107,13 +107,15 @@ class AguiEncoder:
     def _finished(self, parts: RunParts, outcome: Outcome[object]) -> Iterator[Plain]:
         waits = isinstance(outcome, (NeedsInput, NeedsApproval))
         yield from self._subagents.end_below(None, is_suspended=waits)
+        if not waits:
+            yield from self._subagents.end_waiting()
         yield from agui_events(parts.finish(outcome))
         asked = interrupts_of(outcome) if isinstance(outcome, (NeedsInput, NeedsApproval)) else []
         for one in asked:
             if one.call is not None and not one.is_inner:
                 yield from agui_events(parts.show(one.call))
         calls = [_call_id(parts, one) for one in asked]
-        yield from agui_events(parts.end(ENDED, [id for id in calls if id]))
+        yield from agui_events(parts.end(ENDED, parts.calls.ids() if asked else ()))
         told: Plain = {"type": "RUN_FINISHED", **self._run, "result": outcome_json(outcome)}
         if asked:
             told["outcome"] = {

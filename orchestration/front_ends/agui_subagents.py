@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from understudy.errors import message_of
@@ -31,11 +31,15 @@ class Subagents:
 
     `ChildFinished` tells the end of a child of a group. The end of a sub-agent's run has no event of its own: it is over when
     the model of the run around it is called again, or that run ends.
+
+    Args:
+        shown: ids of tool calls that the client has from before a pause.
     """
 
-    __slots__ = ("_by_run",)
+    __slots__ = ("_by_run", "_shown")
 
-    def __init__(self) -> None:
+    def __init__(self, shown: Sequence[str] = ()) -> None:
+        self._shown = tuple(shown)
         self._by_run: dict[str, _Subagent] = {}
 
     def told(self, event: Event) -> Iterator[Plain]:
@@ -83,11 +87,17 @@ class Subagents:
         for run_id in [run_id for run_id, each in self._by_run.items() if each.parent == parent and not each.is_over]:
             yield from self._end(run_id, is_suspended, error)
 
+    def end_waiting(self) -> Iterator[Plain]:
+        """Yield an end for the calls of runs that wait, where the run around them is over without them."""
+        for run_id, subagent in self._by_run.items():
+            for each in agui_events(subagent.parts.calls.void(ENDED)):
+                yield {**each, "subagentRunId": run_id}
+
     def _begin(self, run_id: str, name: str, parent: str | None) -> Iterator[Plain]:
         if run_id in self._by_run:
             return
         parent = parent if parent in self._by_run else None
-        self._by_run[run_id] = _Subagent(parent, RunParts(run_id, is_inner=True))
+        self._by_run[run_id] = _Subagent(parent, RunParts(run_id, is_inner=True, shown=self._shown))
         told: Plain = {"type": "SUBAGENT_STARTED", "subagentRunId": run_id, "name": name}
         yield {**told, "parentSubagentRunId": parent} if parent is not None else told
 
@@ -97,7 +107,8 @@ class Subagents:
             return
         yield from self.end_below(run_id, is_suspended=is_suspended, error=error)
         subagent.is_over = True
-        for each in agui_events(subagent.parts.end(ENDED)):
+        keep = subagent.parts.calls.ids() if is_suspended else ()
+        for each in agui_events(subagent.parts.end(ENDED, keep)):
             yield {**each, "subagentRunId": run_id}
         told: Plain = {"subagentRunId": run_id}
         if error is not None:

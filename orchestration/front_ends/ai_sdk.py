@@ -20,6 +20,8 @@ HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
 """What a response with the stream must have, beside its content type."""
 DONE = b"data: [DONE]\n\n"
 ENDED = "Not run: the run has ended."
+WAITS = "It waits for an answer."
+"""Output of a sub-agent's call, until the run inside goes on."""
 REASONS = {"length": "length", "blocked": "content-filter", "other": "other"}
 """Finish reason of the last turn -> that of the message; `stop` for all others."""
 
@@ -133,7 +135,10 @@ class AiSdkEncoder:
                 yield from self._chunks.of(parts.show(one.call))
                 waiting.append(parts.calls.id_of(one.call))
                 yield self._approval(one, waiting[-1])
-        yield from self._chunks.of(parts.end(ENDED, waiting))
+        held = [id for id in parts.calls.ids() if asked and id not in waiting]
+        for id in held:  # a call without an output would keep the client from sending the answers
+            yield {"type": "tool-output-available", "toolCallId": id, "output": WAITS}
+        yield from self._chunks.of(parts.end(ENDED, [*waiting, *held]))
         yield data_part("outcome", outcome_json(outcome))
         yield {"type": "finish", "finishReason": _reason(parts, outcome)}
 

@@ -137,9 +137,9 @@ class ShownCalls:
 
         Args:
             why: in words for the user.
-            keep: ids of those that wait for a person.
+            keep: ids of those that wait for a person, or for a run inside that does.
         """
-        for id in [id for id in self._open if id not in keep]:
+        for id in [id for id, call in self._open.items() if id not in keep or not call.is_ready]:
             yield self._void(id, why)
         self._written.clear()
 
@@ -162,8 +162,9 @@ class ShownCalls:
 
     def _from_before(self, call: ToolCall) -> str | None:
         """Return the id of a call that was shown before the run paused."""
+        whole = f"{self._run_id}.{call.id}"
         for id in reversed(self._shown):
-            if id == call.id or (id.endswith(f".{call.id}") and not is_id(id)):
+            if id == whole or (not self._is_inner and _may_be(id, call.id)):
                 self._ids[call.id] = id
                 self._open[id] = _Open(call.name, has_text=True, is_ready=True)
                 return id
@@ -178,6 +179,10 @@ class ShownCalls:
         self._taken.add(id)
         self._ids[call_id] = id
         return id
+
+
+def _may_be(id: str, call_id: str) -> bool:
+    return id == call_id or (id.endswith(f".{call_id}") and not is_id(id))
 
 
 def arguments_text(call: ToolCall) -> str:

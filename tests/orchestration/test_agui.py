@@ -228,6 +228,36 @@ def test_a_run_that_goes_on_adds_to_the_calls_that_the_client_has() -> None:
     assert told[1]["toolCallId"] == "r.call-1-0"
 
 
+ASKED = us.ToolCall("h", "helper", {"input": "go"})
+BELOW: dict[str, Any] = {"run_id": "r2", "path": ("lead", "helper"), "parent_run_id": "r1"}
+PAY = us.ToolCall("p", "pay", {"cents": 5})
+PAUSED_BELOW: list[Event] = [
+    us.TurnStarted(turn=1, run_id="r1", path=("lead",)),
+    us.ToolStarted(call=ASKED, run_id="r1", path=("lead",)),
+    us.ToolStarted(call=PAY, **BELOW),
+    us.RunFinished(
+        outcome=us.NeedsApproval(
+            calls=(PAY,), pauses=(us.Pause(id="child/h/approval", path=("lead", "helper"), calls=(PAY,)),), token="t.1"
+        ),
+        run_id="r1",
+        path=("lead",),
+    ),
+]
+GONE_ON: list[Event] = [
+    us.ToolFinished(call=PAY, result=us.ToolResult("p", "paid"), **BELOW),
+    us.ToolFinished(call=ASKED, result=us.ToolResult("h", "done"), run_id="r1", path=("lead",)),
+]
+
+
+def test_calls_around_a_run_that_waits_have_no_result_before_it_goes_on() -> None:
+    before = AguiClient().read(encoded(PAUSED_BELOW, inner=True))
+    went_on = encoded(GONE_ON, inner=True, shown=tuple(before.calls))
+
+    assert {id: call.results for id, call in before.calls.items()} == {"h": [], "r2.p": []}
+    assert types(went_on) == ["RUN_STARTED", "SUBAGENT_STARTED", "TOOL_CALL_RESULT", "TOOL_CALL_RESULT"]
+    assert [each["toolCallId"] for each in went_on[2:]] == ["r2.p", "h"]
+
+
 def test_runs_inside_are_subagents_and_their_words_are_left_out() -> None:
     child: dict[str, Any] = {"run_id": "r2", "path": ("desk", "clerk"), "parent_run_id": "r1"}
     about: dict[str, Any] = {
@@ -317,7 +347,7 @@ def is_void(call: Call) -> bool:
 
 def words(call: Call) -> str:
     content: Any = call.results[0] if call.results else ""
-    return str(content[0]["text"] if isinstance(content, list) else content)
+    return content if isinstance(content, str) else str(content[0]["text"])
 
 
 def arguments_of(call: us.ToolCall) -> str:

@@ -150,6 +150,20 @@ def test_an_approval_of_a_run_inside_gets_its_result() -> None:
     assert told[1:] == [{"type": "tool-output-available", "toolCallId": part["toolCallId"], "output": "paid"}]
 
 
+def test_a_call_whose_run_inside_waits_does_not_keep_the_client_from_answering() -> None:
+    call = us.ToolCall("h", "helper")
+    pause = us.Pause(id="child/h/approval", path=("lead", "helper"), calls=(REFUND,))
+    paused = us.RunFinished(outcome=us.NeedsApproval(calls=(REFUND,), pauses=(pause,), token="t.1"))
+    client = AiSdkClient().read(encoded([us.TurnStarted(turn=1), us.ToolStarted(call=call), paused]))
+
+    assert [part["state"] for part in client.tools()] == ["output-available", "approval-requested"]
+
+    finished = us.ToolFinished(call=call, result=us.ToolResult("h", "done"))
+    assert encoded([finished], shown=("h",))[1:] == [
+        {"type": "tool-output-available", "toolCallId": "h", "output": "done"}
+    ]
+
+
 def test_a_question_is_a_part_that_the_client_keeps() -> None:
     pause = us.Pause(id="question", path=("desk",), question="Which order?")
     told = encoded([us.RunFinished(outcome=us.NeedsInput(question="Which order?", pauses=(pause,), token="t.1"))])

@@ -79,7 +79,7 @@ class AguiClient:
             ids = [each["id"] for each in outcome["interrupts"]]
             assert ids and len(set(ids)) == len(ids)
             asked = {each["toolCallId"] for each in outcome["interrupts"] if "toolCallId" in each}
-            assert unanswered == asked, "a client takes other calls for its own to answer"
+            assert asked <= unanswered
         else:
             assert not unanswered
 
