@@ -73,6 +73,25 @@ def test_a_terminal_shows_a_text_before_its_end_and_the_answer_below_the_progres
     assert re.fullmatch(r"\d turns?(, 1 tool call)?, \d+\.\d s", after[1])
 
 
+def test_without_rich_texts_and_lines_of_progress_each_have_their_lines(shop: Path) -> None:
+    (shop / "tools.py").write_text(f'import sys\nsys.modules["rich"] = None\n{TOOLS}')
+    with on_terminal("run", "shop.yaml", "looker", "go", *OPTIONS, cwd=shop) as screen:
+        screen.wait_for("**Yes**:")
+        (shop / "go").write_text("on")
+
+        assert screen.status() == 0
+
+    assert re.sub(r"\d+\.\d+ s", "TIME", screen.screen).splitlines() == [
+        "turn 1: asking the model",
+        "Let me look.",
+        "  call look()",
+        "  look gave, after TIME: 7",
+        "turn 2: asking the model",
+        "**Yes**: seven.",
+        "2 turns, 1 tool call, TIME",
+    ]
+
+
 def test_an_interrupt_keeps_the_part_of_a_text_that_came(shop: Path) -> None:
     pytest.importorskip("rich")
     with on_terminal("run", "shop.yaml", "clerk", "go", *OPTIONS, cwd=shop) as screen:

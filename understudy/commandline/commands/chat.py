@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 from understudy.commandline.call_log import CallLog
 from understudy.commandline.event_words import Display
 from understudy.commandline.model_overrides import cast_of
-from understudy.commandline.report import COMPLETE, INTERRUPTED, WAITING, as_json, for_people, status_of
+from understudy.commandline.report import COMPLETE, INTERRUPTED, WAITING, as_json, explain, for_people, status_of
 from understudy.errors import UnderstudyError
 from understudy.vocabulary.messages import JsonValue
 from understudy.vocabulary.runs.outcomes import NeedsApproval, NeedsInput
@@ -208,6 +208,8 @@ class Chat:
         try:
             return watch(start, log.see, display.see)
         except UnderstudyError as error:
+            if self._arguments.events:  # no event tells it: the run has not gone on
+                warn(f"understudy: {explain(error)}")
             return error
         except ValueError as error:  # the answer does not fit and the token is still valid: ask again
             ask(str(error))

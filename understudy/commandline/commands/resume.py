@@ -25,10 +25,10 @@ from understudy.vocabulary.runs.outcomes import Outcome, Pause
 from . import options
 from .answers import add_answers, answer_of, refuse_unanswered, undecided
 from .loading import agents_in, check_tools, load
-from .printing import tell, warn
-from .run import closing_seconds, watch
-from .run_display import display_of
-from .waiting import redacted, refuse_missing_store, repeated, system_of, without_vain_token
+from .printing import warn
+from .run import watch
+from .run_display import display_of, tell_end
+from .waiting import redacted, refuse_missing_store, system_of
 
 if TYPE_CHECKING:
     from understudy.actors import ActorSystem
@@ -140,21 +140,7 @@ def carry_out(
             log.put_first(ended.messages)
     except (UsageMistake, UnderstudyError, KeyboardInterrupt) as error:
         ended = error
-    ended = without_vain_token(ended, arguments)
-    seconds = closing_seconds(arguments, began)
-    again = repeated(arguments)
-    plain = arguments.plain or arguments.rehearse  # a rehearsal's text is not Markdown
-    return tell(
-        ended,
-        out,
-        json=arguments.json,
-        log=log,
-        again=again,
-        seconds=seconds,
-        debug=arguments.debug,
-        plain=plain,
-        display=display,
-    )
+    return tell_end(ended, arguments, out, log, time.monotonic() - began, display)
 
 
 def _models_of(

@@ -27,10 +27,10 @@ from understudy.vocabulary.runs.memory import MemoryNotUsed
 from . import options
 from .lines import decoded
 from .loading import agents_in, check_tools, load
-from .printing import tell, warn
+from .printing import warn
 from .remembering import warn_if_forgotten
-from .run_display import display_of
-from .waiting import repeated, system_of, without_vain_token
+from .run_display import display_of, tell_end
+from .waiting import system_of
 
 if TYPE_CHECKING:
     from understudy.actors import ActorSystem
@@ -118,26 +118,7 @@ def carry_out(loaded: LoadedSpec, arguments: argparse.Namespace, out: TextIO) ->
         stack.callback(display.close)
         start = partial(begin, runner, text, given, arguments, system)
         ended = watch(start, log.see, display.see)
-    ended = without_vain_token(ended, arguments)
-    seconds = closing_seconds(arguments, began)
-    again = repeated(arguments)
-    plain = arguments.plain or arguments.rehearse  # a rehearsal's text is not Markdown
-    return tell(
-        ended,
-        out,
-        json=arguments.json,
-        log=log,
-        again=again,
-        seconds=seconds,
-        debug=arguments.debug,
-        plain=plain,
-        display=display,
-    )
-
-
-def closing_seconds(arguments: argparse.Namespace, began: float) -> float | None:
-    """Return the duration for the closing line of a run; None for no line, where a program reads the output."""
-    return None if arguments.log == "json" or arguments.events else time.monotonic() - began
+    return tell_end(ended, arguments, out, log, time.monotonic() - began, display)
 
 
 def begin(

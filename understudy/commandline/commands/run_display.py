@@ -1,4 +1,4 @@
-"""Shows a run on both standard streams: its progress, and the text of its model as it is written."""
+"""Shows a run on both standard streams: its progress, the text of its model as it is written, and its end."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from functools import partial
 from typing import TextIO
 
+from understudy.commandline.call_log import CallLog
 from understudy.commandline.certain_answers import is_certain
 from understudy.commandline.event_lines import EventLines
 from understudy.commandline.event_words import Display, Progress
@@ -15,9 +16,10 @@ from understudy.commandline.turn_text import is_of_outermost
 from understudy.commandline.written_text import WrittenText
 from understudy.orchestration.definitions.runner import Runner
 from understudy.vocabulary.runs.events import Event, TextDelta
+from understudy.vocabulary.runs.outcomes import Outcome
 
-from .printing import warn
-from .waiting import without_vain_token
+from .printing import tell, warn
+from .waiting import repeated, without_vain_token
 
 
 class RunDisplay:
@@ -84,3 +86,35 @@ def _is_written(runner: Runner[object], arguments: argparse.Namespace, out: Text
     if out.isatty():
         return not has_live_lines and not (arguments.log and sys.stderr.isatty())
     return bool(arguments.stream) or is_certain(runner)
+
+
+def tell_end(
+    ended: Outcome[object] | BaseException,
+    arguments: argparse.Namespace,
+    out: TextIO,
+    log: CallLog,
+    seconds: float,
+    display: Display | None,
+) -> int:
+    """Print how a run of a command ended, and return the exit status.
+
+    Args:
+        ended: the outcome, or the error.
+        arguments: of the command.
+        out: the stream of the answer.
+        log: the tool calls of the run.
+        seconds: how long the run took.
+        display: has shown the run; None if it did not begin.
+    """
+    is_read_by_program = arguments.log == "json" or arguments.events
+    return tell(
+        without_vain_token(ended, arguments),
+        out,
+        json=arguments.json,
+        log=log,
+        again=repeated(arguments),
+        seconds=None if is_read_by_program else seconds,
+        debug=arguments.debug,
+        plain=arguments.plain or arguments.rehearse,  # a rehearsal's text is not Markdown
+        display=display,
+    )
