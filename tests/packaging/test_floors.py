@@ -56,6 +56,7 @@ LOADED_LATE = {
     "understudy.orchestration.group.snapshot",
     "understudy.orchestration.journal.accepted_run",
     "understudy.orchestration.journal.agent_rows",
+    "understudy.orchestration.journal.ending_data",
     "understudy.orchestration.journal.group_rows",
     "understudy.orchestration.saving.saved_run",
     "understudy.orchestration.agent.saved_text",
