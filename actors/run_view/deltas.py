@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import cast
 
 from understudy.vocabulary.messages import ModelTurn
 from understudy.vocabulary.runs.events import Event, ReasoningDelta, TextDelta, ToolCallDelta
 
 from .fact_events import About
-from .shown_turn import Segment, ShownTurn
+from .shown_turn import Segment, SegmentKind, ShownTurn
 
 
 def delta_of(shown: ShownTurn, segment: Segment, text: str, offset: int, about: About) -> Event:
@@ -30,6 +31,26 @@ def delta_of(shown: ShownTurn, segment: Segment, text: str, offset: int, about: 
                 call_id=segment.call_id,
                 **about,
             )
+
+
+def shown_data(segments: Sequence[Segment], response: ModelTurn) -> list[tuple[str, str, int, str, str]]:
+    """Return the parts of a turn that was shown as plain data; empty if `deltas_of` gives the same deltas."""
+    shown: list[tuple[str, str, int, str, str]]
+    shown = [(each.kind, each.text, each.index, each.call_id, each.name) for each in segments]
+    whole = [("reasoning", response.thinking), ("text", response.text)]
+    return [] if [each[:2] for each in shown] == [each for each in whole if each[1]] else shown
+
+
+def deltas_of_data(
+    data: Sequence[tuple[str, str, int, str, str]], turn: int, attempt: int, about: About
+) -> Iterator[Event]:
+    """Return the deltas of a turn whose parts `shown_data` gave, each in one."""
+    shown = ShownTurn(turn)
+    shown.attempt = attempt
+    offset = 0
+    for kind, text, index, call_id, name in data:
+        yield delta_of(shown, Segment(cast(SegmentKind, kind), index, call_id, name), text, offset, about)
+        offset += len(text)
 
 
 def deltas_of(response: ModelTurn, turn: int, attempt: int, about: About) -> Iterator[Event]:

@@ -1,12 +1,29 @@
-"""A place among the events of a run, at which a reader goes on."""
+"""A place among the events of a run, at which a reader goes on.
+
+A place inside of a turn may be one that no process knows any more: the process that showed the turn died, and another one asked
+the model again. The reader is told that its part of the turn does not stand, and then what came in its place.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from understudy.vocabulary.runs.events import Event, PartialOutput, ReasoningDelta, TextDelta, ToolCallDelta
+from understudy.vocabulary.runs.events import (
+    Event,
+    PartialOutput,
+    ReasoningDelta,
+    RunFailed,
+    RunFinished,
+    TextDelta,
+    ToolCallDelta,
+    TurnDropped,
+    TurnFinished,
+)
+
+N = TypeVar("N", Event, Event | None)
 
 SHAPE = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,18})\.([0-9]{1,18})\.([0-9]{1,18}))?")
 
@@ -51,3 +68,79 @@ class EventPosition(NamedTuple):
         if had <= 0:
             return event
         return replace(event, text=event.text[had:], offset=self.offset) if had < len(event.text) else None
+
+
+def rest_of(events: Iterator[N], after: EventPosition) -> Iterator[N]:
+    """Iterate over what a reader gets that goes on at a place; None among the events is passed on.
+
+    Args:
+        events: of the run, in order, from the place or from any place before it.
+        after: where the reader goes on.
+    """
+    rest = _Rest(after)
+    for event in events:
+        if event is None:
+            yield event
+        else:
+            yield from rest.of(event)
+    yield from rest.held()
+
+
+class _Rest:
+    """Cuts off what a reader had, event by event."""
+
+    def __init__(self, after: EventPosition) -> None:
+        self._after = after
+        self._has_part = after.turn > 0
+        """Whether the reader has a part of a turn that may not stand."""
+        self._held: Event | None = None
+        """An ending that the reader had, or that came in place of the turn that it has a part of, if nothing follows."""
+
+    def of(self, event: Event) -> Iterator[Event]:
+        """Return what the reader gets for an event."""
+        self._held = None
+        if self._has_part:
+            yield from self._dropped(event)
+        rest = self._after.rest_of(event)
+        if rest is not None:
+            yield rest
+
+    def held(self) -> Iterator[Event]:
+        """Return what the reader gets at the end of the events."""
+        if self._held is not None:
+            yield self._drop(self._held, self._held.seq)
+            yield self._held
+
+    def _dropped(self, event: Event) -> Iterator[Event]:
+        """Return the event that takes back what the reader has of its turn, if this event shows that it does not stand."""
+        at = self._after
+        match event:
+            case TextDelta() | ReasoningDelta() | ToolCallDelta() | PartialOutput() if event.turn == at.turn:
+                if event.attempt > at.attempt or (event.attempt == at.attempt and event.seq != at.seq):
+                    yield self._drop(event, event.seq)
+            case TurnFinished(turn=at.turn):
+                if event.attempts != at.attempt or event.seq <= at.seq:
+                    yield self._drop(event, event.seq - 1)
+                self._has_part = False
+            case TurnDropped(turn=at.turn) if event.seq > at.seq:
+                self._has_part = False
+            case RunFinished() | RunFailed() if event.seq <= at.seq:
+                self._held = event
+            case _:
+                pass
+
+    def _drop(self, event: Event, seq: int) -> Event:
+        turn, attempt = self._after.turn, self._after.attempt
+        self._has_part = False
+        self._after = EventPosition(seq)
+        return TurnDropped(
+            run_id=event.run_id,
+            path=event.path,
+            parent_run_id=event.parent_run_id,
+            seq=seq,
+            time=event.time,
+            turn=turn,
+            attempt=attempt,
+            text="",
+            by="",
+        )

@@ -151,9 +151,11 @@ class RunLog:
 
     __slots__ = (
         "_ended",
+        "_is_sealed",
         "_listeners",
         "_lock",
         "answers",
+        "asked_before",
         "began",
         "began_at",
         "facts",
@@ -181,6 +183,9 @@ class RunLog:
         self.answers: tuple[Callable[[str], object], str] | None = None
         """Of a typed agent's run: what reads the beginning of an answer, and the tool by which it comes. Set before a turn is
         shown."""
+        self.asked_before = (0, 0)
+        """A turn that processes before this one may have shown, and after how many attempts it is asked again here. Set before
+        the run goes on."""
         self._lock = threading.RLock()  # a garbage collection inside of it may close an iterator, which leaves
         """Guards the order of the facts, the end, and the listeners."""
         self.facts: list[RunLogEntry] = []
@@ -188,6 +193,8 @@ class RunLog:
         self.times: list[float] = []
         """When each fact was noted, on the monotonic clock; it has the time before `facts` has the fact."""
         self._ended = False
+        self._is_sealed = False
+        """Whether it takes nothing more but the ending."""
         self._listeners: tuple[Listener, ...] = ()  # most runs have none
 
     def note(self, fact: RunLogEntry, *, with_line: bool = True) -> None:
@@ -196,7 +203,7 @@ class RunLog:
         A caller that holds a lock adds it without its line, and calls `write_lines` when it has let the lock go.
         """
         with self._lock:
-            if self._ended:
+            if self._is_sealed:
                 return
             self.times.append(time.monotonic())
             self.facts.append(fact)
@@ -204,6 +211,21 @@ class RunLog:
                 listener.wake()
         if with_line and self.line_writer is not None:
             self.line_writer(fact)
+
+    def seal(self) -> None:
+        """Take nothing more but the ending: its number is about to be written."""
+        with self._lock:
+            self._is_sealed = True
+
+    def unseal(self) -> None:
+        """Take facts again, unless the run is over: its end could not be written."""
+        with self._lock:
+            self._is_sealed = self._ended
+
+    def attempts_before(self, turn: int) -> int:
+        """Return how many attempts at a turn count before those here."""
+        again, attempts = self.asked_before
+        return attempts if turn == again else 0
 
     def show(self, shown: ShownTurn) -> None:
         """Note that readers are shown a turn while it is written; `wake` tells them of more."""
@@ -225,7 +247,7 @@ class RunLog:
                     break
                 case _:
                     pass
-        return max(number, 1)
+        return max(number, 1) + self.attempts_before(turn)
 
     def wake(self) -> None:
         """Tell the listeners that the turn that is shown has grown."""
@@ -256,7 +278,7 @@ class RunLog:
                 return
             self.times.append(time.monotonic())
             self.facts.append(ending)
-            self._ended = True
+            self._ended = self._is_sealed = True
             for listener in self._listeners:
                 self._wake_up(listener)
         if self.line_writer is not None:
