@@ -97,6 +97,7 @@ def loaded_record(
     record.artifacts = Artifacts(saved.artifacts)
     record.log.first_seq = saved.events
     record.by_error = saved.by_error
+    record.keeps_events = saved.keeps_events
     return record
 
 

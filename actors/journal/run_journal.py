@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from understudy.actors.stores.database import Sql
+from understudy.actors.stores.events.rows import note_cancelled
 from understudy.actors.stores.runs import Claim, NewRun, RunRow, RunTable, StoredRun
 from understudy.actors.stores.transactions.served_transaction import ServedTransaction
 from understudy.actors.threads.run_elsewhere import run_elsewhere
@@ -21,6 +23,8 @@ from .run_owners import Standing
 if TYPE_CHECKING:
     from understudy.actors.run_view.event_count import EventCount
     from understudy.orchestration.saving.saved_run import SavedRun
+
+    from .kept_events import KeptEvents
 
 
 class RunJournal:
@@ -66,7 +70,13 @@ class RunJournal:
         self._is_lost = False
 
     def accept(
-        self, run: NewRun, accepted: str, rows: Sequence[JournalRow] = (), also: Callable[[Sql], bool] | None = None
+        self,
+        run: NewRun,
+        accepted: str,
+        rows: Sequence[JournalRow] = (),
+        also: Callable[[Sql], bool] | None = None,
+        *,
+        keeps_events: bool = False,
     ) -> bool:
         """Note that this process drives the run from now on. Blocks for the store.
 
@@ -75,6 +85,7 @@ class RunJournal:
             accepted: what begins it anew, until it has rows.
             rows: of a run that goes on.
             also: what else is done in the transaction; if it returns False, nothing is done.
+            keeps_events: whether its events are kept.
 
         Returns:
             Whether the run was accepted.
@@ -82,7 +93,8 @@ class RunJournal:
         Raises:
             StoreError: the store failed; the run is not accepted.
         """
-        self._claim = self._table.accept(run, accepted, rows=[RunRow("", *row) for row in rows], also=also)
+        given = [RunRow("", *row) for row in rows]
+        self._claim = self._table.accept(run, accepted, rows=given, also=also, keeps_events=keeps_events)
         return self._is_had_by(run.owner)
 
     def claim(self, left: StoredRun, owner: str, only_if: Callable[[Sql], bool] | None = None) -> bool:
@@ -176,12 +188,13 @@ class RunJournal:
         if self._claim is not None and not self.over:
             self._table.put(sql, self._claim, row)
 
-    def end(self, ending: str, also: Callable[[Sql], object] | None = None) -> None:
+    def end(self, ending: str, also: Callable[[Sql], object] | None = None, rows: Sequence[JournalRow] = ()) -> None:
         """Note that the run is over, or waits for a person. Blocks for the store; a second call does nothing.
 
         Args:
             ending: how it ended, in a word.
             also: what else is done in the transaction. Without it the run is not over: if the store fails, the run is left.
+            rows: its last events.
 
         Raises:
             StoreError: the store failed.
@@ -190,11 +203,28 @@ class RunJournal:
             return
         self._is_ending = True
         try:
-            self._is_lost = not self._table.end(self._claim, ending, also=also)
+            last = [RunRow("", *row) for row in rows]
+            self._is_lost = not self._table.end(self._claim, ending, also=also, rows=last)
         except StoreError:
             self.failed = also is not None
             raise
         self.over = True
+
+    def end_cancelled(self) -> None:
+        """Note that the run, which nobody drove, is cancelled. Blocks for the store, and raises `StoreError`."""
+        claim = self._claim
+        assert claim is not None, "a run is claimed before it is ended"
+        self.end("cancelled", lambda sql: note_cancelled(sql, claim.run, time.time()))
+
+    @property
+    def stay(self) -> int:
+        """The number of times that a process began or went on with the run, this one included; 0 before that."""
+        return 0 if self._claim is None else self._claim.epoch
+
+    @property
+    def next_event(self) -> int | None:
+        """The number after that of the last event that the store had when this process took the run; None if it had none."""
+        return None if self._claim is None else self._claim.next_event
 
     @property
     def number(self) -> int | None:
@@ -255,6 +285,7 @@ class JournalPart:
         "bare_revision",
         "events",
         "journal",
+        "kept",
         "lock",
         "path",
         "run",
@@ -271,6 +302,8 @@ class JournalPart:
         self.written = Written()
         self.events: EventCount | None = None
         """Counts the events of the run; made when its first rows are."""
+        self.kept: KeptEvents | None = None
+        """Tells the events of the run, if they are kept."""
         self.run: SavedRun | None = None
         """Who runs, as it was written."""
         self.bare_revision: int | None = None
@@ -308,8 +341,16 @@ class JournalPart:
         return closed
 
     def commit(self, rows: Sequence[JournalRow], closed: Collection[str] = ()) -> None:
-        """Write rows, and what the runs around have spent by now. Blocks for the store; raises as `RunJournal.commit`."""
-        self.journal.commit(self.path, rows, self._spending, closed)
+        """Write rows, the events since the last time, and what the runs around have spent by now.
+
+        Blocks for the store; raises as `RunJournal.commit`.
+        """
+        if self.kept is None:
+            self.journal.commit(self.path, rows, self._spending, closed)
+        else:
+            events = self.kept.rows()
+            self.journal.commit(self.path, [*rows, *events], self._spending, closed)
+            self.kept.written(events)
 
     def commit_result(self, rows: Sequence[JournalRow]) -> None:
         """Write the rows of a call that is done, and what has been spent by now; else as `commit`."""
@@ -319,7 +360,8 @@ class JournalPart:
     def commit_result_in(self, sql: Sql, rows: Sequence[JournalRow]) -> None:
         """Write the rows of a call that is done in a transaction that does more; raises as `RunJournal.commit_in`."""
         self._tells_spending = True
-        self.journal.commit_in(sql, self.path, rows, self._spending)
+        events = [] if self.kept is None else self.kept.rows()  # maybe it is not committed: they are written again
+        self.journal.commit_in(sql, self.path, [*rows, *events], self._spending)
 
     def transaction(self, limit: float) -> ServedTransaction:
         """Return a transaction in the database of the journal; nothing else of this part is written while it is open."""

@@ -159,7 +159,7 @@ class RunJournals:
         journal = self.claim(left, silent_at)
         if journal is not None:
             try:
-                journal.end("cancelled")
+                journal.end_cancelled()
             finally:
                 self.ended(journal)
 

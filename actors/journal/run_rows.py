@@ -37,6 +37,7 @@ class JournaledRun(Protocol):
     """A run, as far as its journal needs it."""
 
     is_inner: bool
+    keeps_events: bool
 
     @property
     def run_id(self) -> str: ...
@@ -87,6 +88,7 @@ def run_rows(run: JournaledRun, part: JournalPart) -> list[JournalRow]:
         under_way=True,
         revision=run.revision,
         of_map=run.options.of_map,
+        keeps_events=run.keeps_events,
     )
     rows = [*_session(run.run_id, values, part), *artifact_rows(run, part)]
     if saved != part.run:

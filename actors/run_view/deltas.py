@@ -36,7 +36,7 @@ def delta_of(shown: ShownTurn, segment: Segment, text: str, offset: int, about: 
 def shown_data(segments: Sequence[Segment], response: ModelTurn) -> list[tuple[str, str, int, str, str]]:
     """Return the parts of a turn that was shown as plain data; empty if `deltas_of` gives the same deltas."""
     shown: list[tuple[str, str, int, str, str]]
-    shown = [(each.kind, each.text, each.index, each.call_id, each.name) for each in segments]
+    shown = [(each.kind, "".join(each.pieces), each.index, each.call_id, each.name) for each in segments]
     whole = [("reasoning", response.thinking), ("text", response.text)]
     return [] if [each[:2] for each in shown] == [each for each in whole if each[1]] else shown
 

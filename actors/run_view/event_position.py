@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, overload
 
 from understudy.vocabulary.runs.events import (
     Event,
@@ -22,8 +22,6 @@ from understudy.vocabulary.runs.events import (
     TurnDropped,
     TurnFinished,
 )
-
-N = TypeVar("N", Event, Event | None)
 
 SHAPE = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,18})\.([0-9]{1,18})\.([0-9]{1,18}))?")
 
@@ -70,7 +68,11 @@ class EventPosition(NamedTuple):
         return replace(event, text=event.text[had:], offset=self.offset) if had < len(event.text) else None
 
 
-def rest_of(events: Iterator[N], after: EventPosition) -> Iterator[N]:
+@overload
+def rest_of(events: Iterator[Event], after: EventPosition) -> Iterator[Event]: ...
+@overload
+def rest_of(events: Iterator[Event | None], after: EventPosition) -> Iterator[Event | None]: ...
+def rest_of(events: Iterator[Event | None], after: EventPosition) -> Iterator[Event | None]:
     """Iterate over what a reader gets that goes on at a place; None among the events is passed on.
 
     Args:

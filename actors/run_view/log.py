@@ -183,7 +183,7 @@ class RunLog:
         self.answers: tuple[Callable[[str], object], str] | None = None
         """Of a typed agent's run: what reads the beginning of an answer, and the tool by which it comes. Set before a turn is
         shown."""
-        self.asked_before = (0, 0)
+        self.asked_before: tuple[int, int] = (0, 0)
         """A turn that processes before this one may have shown, and after how many attempts it is asked again here. Set before
         the run goes on."""
         self._lock = threading.RLock()  # a garbage collection inside of it may close an iterator, which leaves

@@ -72,6 +72,7 @@ class RunRecord(Ownership, ABC):
         "cell",
         "crashes",
         "detach",
+        "ending",
         "host",
         "in_resumed",
         "input",
@@ -79,6 +80,7 @@ class RunRecord(Ownership, ABC):
         "issued",
         "journal",
         "keeps",
+        "keeps_events",
         "lease",
         "link",
         "log",
@@ -128,6 +130,8 @@ class RunRecord(Ownership, ABC):
         """Its claim to the conversation that its agent's memory knows."""
         self.streams = options.stream
         """Whether somebody may read its turns while they are written."""
+        self.keeps_events = options.stream
+        """Whether its journal keeps its events: somebody may read it now, or might have before it paused."""
         self.started_in: contextvars.Context = _NO_CONTEXT
         """The context variables of the code that began the run, and the run's own; each driver gets a copy."""
         self.caller_calls: CallerThreadCalls | None = None
@@ -140,6 +144,8 @@ class RunRecord(Ownership, ABC):
         """Ends the tie to the cancellation of the run that this one was begun in."""
         self.crashes: tuple[BaseException, ...] = ()
         """The exceptions at which its drivers failed, one after another."""
+        self.ending: Outcome[object] | BaseException | None = None
+        """How it ended, for its journal; None before that."""
         self.issued = ""
         """The token of the error with which the run ends or is about to end, or of a pause that is told again; else empty."""
         self.writing: Promise[str] | None = None
@@ -299,6 +305,7 @@ class RunRecord(Ownership, ABC):
     def follow(self, before: RunRecord) -> None:
         """Take over from the run's record before a pause all that outlives the pause."""
         self.revision = before.revision
+        self.keeps_events = before.keeps_events
         self.artifacts = before.artifacts
         self.log.first_seq = next_seq(before.log, is_inner=before.is_inner)
         self.lease = None if before.lease is None else before.lease.renewed()
@@ -512,6 +519,7 @@ class RunRecord(Ownership, ABC):
             safely(self, describe, self, ending)
         if keep is not None:
             safely(self, keep)
+        self.ending = ending
         # Before the log: a reader may take the token from the last event and go on with the run, under the same id.
         safely(self, self.host.ended, self)
         safely(self, self.log.end, ending)

@@ -45,4 +45,5 @@ def saved_run(record: RunRecord) -> SavedRun:
         events=next_seq(record.log, is_inner=record.is_inner)
         + (0 if record.is_inner or record.is_between_turns else 1),
         of_map=record.options.of_map,
+        keeps_events=record.keeps_events,
     )

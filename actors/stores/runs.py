@@ -2,6 +2,8 @@
 
 A run has an owner, the process that drives it, and an epoch. A process that takes the run over raises the epoch. A later write
 of the process before it names the old epoch, and is refused.
+
+A run whose events are kept has a row for each of them. These rows outlive its end by `EVENTS_KEPT` seconds.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import Any, NamedTuple
 from understudy.vocabulary.runs.conversations import NO_USER
 
 from .database import Database, Part, Row, Sql, SqlValue, prepare
+from .events.rows import EVENT, EVENTS_KEPT, UNDER_WAY, forget_events, next_event
 from .transactions.served_transaction import ServedTransaction
 
 KEPT = 30 * 86_400.0  # Seconds for which the end of a run is told.
@@ -43,25 +46,36 @@ RUNS = Part(
             "CREATE UNIQUE INDEX understudy_run_rows_name ON understudy_run_rows (run, path, kind, name)",
         ),
         ("ALTER TABLE understudy_runs ADD COLUMN cancel_requested {real}",),
+        (
+            "ALTER TABLE understudy_runs ADD COLUMN events_until {real}",
+            """CREATE INDEX understudy_runs_events_until ON understudy_runs (events_until)
+                WHERE events_until IS NOT NULL""",
+        ),
     ],
 )
-"""A run's `state` is going, parked or over. The outermost run has the path ''."""
+"""A run's `state` is going, parked or over. The outermost run has the path ''. `events_until` is NULL if its events are not kept."""
 
-_FORGOTTEN = "SELECT run FROM understudy_runs WHERE forget_at <= :now LIMIT 20"
+FORGOTTEN = """
+SELECT run, 1, CASE WHEN events_until IS NULL THEN 0 ELSE 1 END FROM understudy_runs WHERE forget_at <= :now
+UNION ALL SELECT run, 0, 1 FROM understudy_runs WHERE events_until <= :now LIMIT 20
+"""
 _FORGET = "DELETE FROM understudy_runs WHERE run = :run"
 ACCEPT = """
 INSERT INTO understudy_runs (run_id, app, runner_id, user_id, conversation_id, owner, epoch, state, takeovers, created_at,
-    accepted, ending)
-VALUES (:run_id, :app, :runner_id, :user_id, :conversation_id, :owner, 1, 'going', 0, :now, :accepted, '')
+    accepted, ending, events_until)
+VALUES (:run_id, :app, :runner_id, :user_id, :conversation_id, :owner, 1, 'going', 0, :now, :accepted, '', :events_until)
 ON CONFLICT (run_id) DO UPDATE SET owner = excluded.owner, epoch = understudy_runs.epoch + 1, state = 'going',
-    accepted = excluded.accepted, ended_at = NULL, forget_at = NULL, ending = '', cancel_requested = NULL
+    accepted = excluded.accepted, ended_at = NULL, forget_at = NULL, ending = '', cancel_requested = NULL,
+    events_until = excluded.events_until
 RETURNING run, epoch
 """
 FENCE = "UPDATE understudy_runs SET epoch = epoch WHERE run = :run AND epoch = :epoch AND state = 'going'"
-DROP_PATH = "DELETE FROM understudy_run_rows WHERE run = :run AND path = :path"
-DROP_ROWS = "DELETE FROM understudy_run_rows WHERE run = :run"
+DROP_PATH = f"DELETE FROM understudy_run_rows WHERE run = :run AND path = :path AND kind != '{EVENT}'"
+DROP_ALL = "DELETE FROM understudy_run_rows WHERE run = :run"
+DROP_ROWS = f"{DROP_ALL} AND kind != '{EVENT}'"
 END = """
-UPDATE understudy_runs SET state = :state, ended_at = :now, forget_at = :forget_at, accepted = '', ending = :ending
+UPDATE understudy_runs SET state = :state, ended_at = :now, forget_at = :forget_at, accepted = '', ending = :ending,
+    events_until = CASE WHEN events_until IS NULL THEN NULL ELSE :events_until END
 WHERE run = :run AND epoch = :epoch AND state = 'going'
 """
 _STORED = """
@@ -77,7 +91,7 @@ UPDATE understudy_runs SET owner = :owner, epoch = epoch + 1,
     takeovers = takeovers + CASE WHEN owner = :owner THEN 0 ELSE 1 END
 WHERE run = :run AND epoch = :epoch AND state = 'going'
 """
-ROWS = "SELECT path, kind, name, body FROM understudy_run_rows WHERE run = :run ORDER BY id"
+ROWS = f"SELECT path, kind, name, body FROM understudy_run_rows WHERE run = :run AND kind != '{EVENT}' ORDER BY id"
 TAKEN = "SELECT 1 FROM understudy_runs WHERE run = :run AND epoch > :epoch"
 OF_USER = "SELECT run FROM understudy_runs WHERE user_id = :user_id"
 
@@ -115,6 +129,8 @@ class Claim(NamedTuple):
     run: int
     """The number of the run in this store."""
     epoch: int
+    next_event: int | None = None
+    """The number after that of its last event in the store; None if none is there."""
 
 
 class StoredRun(NamedTuple):
@@ -160,6 +176,7 @@ class RunTable:
         *,
         rows: Sequence[RunRow] = (),
         also: Callable[[Sql], bool] | None = None,
+        keeps_events: bool = False,
     ) -> Claim | None:
         """Note that a process drives a run from now on: a new one, or one that was paused.
 
@@ -168,25 +185,27 @@ class RunTable:
             accepted: what begins it anew, until it has rows.
             rows: of a run that goes on.
             also: what else is done in the transaction; if it returns False, nothing is done.
+            keeps_events: whether its events are kept.
 
         Returns:
             The claim; None if `also` returned False.
         """
         now = self._clock()
-        row: dict[str, SqlValue] = {**run._asdict(), "now": now}
+        row: dict[str, SqlValue] = {**run._asdict(), "now": now, "events_until": UNDER_WAY if keeps_events else None}
         row["user_id"] = id_text(NO_USER if run.user_id is None else run.user_id)
         row["conversation_id"] = None if run.conversation_id is None else id_text(run.conversation_id)
 
         def write(sql: Sql) -> Claim | None:
             if also is not None and not also(sql):
                 return None
-            for forgotten in sql.execute(_FORGOTTEN, {"now": now}).fetchall():
-                sql.execute(_FORGET, {"run": forgotten[0]})
+            _forget(sql, now)
             found = sql.execute(ACCEPT, row | {"accepted": accepted}).fetchone()
             assert found is not None, "the statement returns the row that it wrote"
             claim = Claim(int(found[0]), int(found[1]))
             if claim.epoch > 1:
                 sql.execute(DROP_ROWS, {"run": claim.run})
+                if keeps_events:
+                    claim = claim._replace(next_event=next_event(sql, claim.run))
             _put(sql, claim, rows)
             return claim
 
@@ -239,21 +258,30 @@ class RunTable:
             _put(sql, claim, (row,))
 
     def end(
-        self, claim: Claim, ending: str, *, state: str = "over", also: Callable[[Sql], object] | None = None
+        self,
+        claim: Claim,
+        ending: str,
+        *,
+        state: str = "over",
+        also: Callable[[Sql], object] | None = None,
+        rows: Sequence[RunRow] = (),
     ) -> bool:
         """Note that a run is over, waits in the store of paused runs, or cannot go on; its rows go, unless it is parked.
+
+        The rows of its events stay for a time.
 
         Args:
             claim: of this process.
             ending: how it ended, in a word.
             state: of the run from now on.
             also: what else is done in the transaction, if this process has the run.
+            rows: its last events.
 
         Returns:
             False if another process has the run; then nothing is written.
         """
         now = self._clock()
-        values: dict[str, SqlValue] = {"state": state, "ending": ending, "now": now}
+        values: dict[str, SqlValue] = {"state": state, "ending": ending, "now": now, "events_until": now + EVENTS_KEPT}
 
         def write(sql: Sql) -> bool:
             forget = None if state == "parked" else now + KEPT
@@ -261,6 +289,7 @@ class RunTable:
                 return sql.execute(TAKEN, _of(claim)).fetchone() is None
             if state != "parked":
                 sql.execute(DROP_ROWS, {"run": claim.run})
+            _put(sql, claim, rows)
             if also is not None:
                 also(sql)
             return True
@@ -287,14 +316,15 @@ class RunTable:
         """Take a run over; None if another process was first, or `only_if`, called in the transaction, returned False."""
         values: dict[str, SqlValue] = {"run": left.run, "epoch": left.epoch, "owner": owner}
 
-        def take(sql: Sql) -> bool:
-            return (only_if is None or only_if(sql)) and sql.execute(CLAIM, values).rowcount == 1
+        def take(sql: Sql) -> Claim | None:
+            if (only_if is not None and not only_if(sql)) or sql.execute(CLAIM, values).rowcount != 1:
+                return None
+            return Claim(left.run, left.epoch + 1, next_event(sql, left.run))
 
-        taken = self._database.write(take)
-        return Claim(left.run, left.epoch + 1) if taken else None
+        return self._database.write(take)
 
     def rows(self, run: int) -> list[RunRow]:
-        """Return the rows of a run, in the order in which they were first written."""
+        """Return the rows of a run without those of its events, in the order in which they were first written."""
         return [RunRow(*row) for row in self._database.read(lambda sql: sql.execute(ROWS, {"run": run}).fetchall())]
 
     def erase(self, user: str, app: str | None) -> int:
@@ -307,11 +337,20 @@ class RunTable:
         def write(sql: Sql) -> int:
             found = [row[0] for row in sql.execute(statement, values).fetchall()]
             for run in found:
-                sql.execute(DROP_ROWS, {"run": run})
+                sql.execute(DROP_ALL, {"run": run})
                 sql.execute(_FORGET, {"run": run})
             return len(found)
 
         return self._database.write(write, durable=True)
+
+
+def _forget(sql: Sql, now: float) -> None:
+    """Forget some runs that ended long ago, and the events of some that ended a while ago."""
+    for run, is_whole, has_events in sql.execute(FORGOTTEN, {"now": now}).fetchall():
+        if has_events:
+            forget_events(sql, run, now)
+        if is_whole:
+            sql.execute(_FORGET, {"run": run})
 
 
 def _put(sql: Sql, claim: Claim, rows: Sequence[RunRow]) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
+from understudy.actors.journal.kept_events import KeptEvents
 from understudy.actors.journal.run_journals import RunJournals
 from understudy.actors.run_view.errors import named
 from understudy.actors.run_view.failsafe import safely
@@ -20,9 +21,12 @@ from .late_ends import LateEnds
 
 if TYPE_CHECKING:
     from understudy.actors.journal.map_claims import NamedMaps
+    from understudy.actors.journal.run_journal import JournalPart
     from understudy.actors.runs.record import RunRecord
     from understudy.actors.stores.database import Sql
     from understudy.actors.stores.maps.map_table import MapTable
+    from understudy.orchestration.journal.rows import JournalRow
+    from understudy.vocabulary.runs.outcomes import Complete, Outcome
 
 
 class Journaling:
@@ -115,21 +119,29 @@ class Journaling:
         is_accepted = False
         try:
             rows, written = record.rows_for(part) if goes_on else ([], part.written)
-            is_accepted = part.journal.accept(named_, accepted, rows, also)
+            is_accepted = part.journal.accept(named_, accepted, rows, also, keeps_events=record.keeps_events)
         finally:
             if not is_accepted:
                 self.journals.ended(part.journal)
         if is_accepted:
             part.written = written
             record.journal = part
+            if record.keeps_events:
+                keep_events(record, part)
         return is_accepted
 
-    def end(self, record: RunRecord, ending: str) -> None:
-        """Note that a run is about to end, for its driver; what fails is logged, for the run has its ending."""
-        if record.journal is not None and not record.is_inner:
-            safely(record, record.journal.journal.end, ending)
+    def end(self, record: RunRecord, ending: str, told: Outcome[object] | BaseException) -> None:
+        """Note that a run is about to end, for its driver; what fails is logged, for the run has its ending.
 
-    def end_complete(self, record: RunRecord) -> None:
+        Args:
+            record: of the run.
+            ending: how it ends, in a word.
+            told: its outcome or its error.
+        """
+        if record.journal is not None and not record.is_inner:
+            safely(record, record.journal.journal.end, ending, None, _last_events(record, told))
+
+    def end_complete(self, record: RunRecord, told: Complete[object]) -> None:
         """Note that a run is about to end with its answer, and keep the answer of a run of a map.
 
         Raises:
@@ -137,12 +149,16 @@ class Journaling:
             RunError: the answer of a run of a map cannot be written down.
             StoreError: the store cannot keep the answer of a run of a map; the run is left.
         """
-        if record.options.of_map and self._results is not None:
-            self._keep_result(record, self._results)
-        else:
-            self.end(record, "complete")
-        if record.journal is not None and not record.is_inner:
-            record.journal.journal.refuse_if_lost()
+        try:
+            if record.options.of_map and self._results is not None:
+                self._keep_result(record, self._results)
+            else:
+                self.end(record, "complete", told)
+            if record.journal is not None and not record.is_inner:
+                record.journal.journal.refuse_if_lost()
+        except BaseException:  # it ends with an error, or goes on because a callback says so
+            record.log.unseal()
+            raise
 
     def _keep_result(self, record: RunRecord, maps: MapTable) -> None:
         try:
@@ -176,9 +192,33 @@ class Journaling:
         assert self.journals is not None and record.journal is not None
         journal = record.journal.journal
         try:
-            journal.end(record.phase)
+            journal.end(record.phase, None, _last_events(record, record.ending))
         finally:
             self.journals.ended(journal)
+
+
+def keep_events(record: RunRecord, part: JournalPart) -> None:
+    """Have the journal of a run keep its events from now on; their numbers follow those that the store has."""
+    if part.journal.next_event is not None:
+        record.log.first_seq = part.journal.next_event
+        part.events = None
+    part.kept = KeptEvents(record.log)
+
+
+def _last_events(record: RunRecord, told: Outcome[object] | BaseException | None) -> Sequence[JournalRow]:
+    """Return the rows of the last events of a run, which tells nothing more but its end."""
+    kept = None if record.journal is None else record.journal.kept
+    if kept is None or told is None:
+        return ()
+    record.log.seal()
+    rows: Sequence[JournalRow] = ()
+
+    def read() -> None:
+        nonlocal rows
+        rows = kept.last_rows(told)
+
+    safely(record, read)
+    return rows
 
 
 def _needs_journal(what: str) -> ValueError:

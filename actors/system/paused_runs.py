@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from understudy.orchestration.saving.saved_run import SavedRun
 
 
+PATIENCE = 1.0  # Seconds for the end of a stay before, which a lent thread is noting.
+
+
 class PausedRuns:
     """Makes the records with which the paused runs of one system go on. Safe to use from any thread.
 
@@ -84,6 +87,8 @@ class PausedRuns:
 
         def accept(take: Callable[[Sql], bool]) -> bool:
             assert record is not None
+            if record.keeps_events:  # the events of a stay that was cancelled just now come before those of this one
+                self._journaling.late_ends.wait(time.monotonic() + PATIENCE)
             return self._journaling.go_on(record, take)
 
         accepts = accept if hold is None and self._journaling.is_on and not current_ancestry() else None
@@ -94,6 +99,8 @@ class PausedRuns:
             paused.account.enter(scope.account)  # the limits that hold for it are those of the caller who resumes it
             settled = feed_answer(paused, runner, answer, options)
             record = paused.continued(scope, options.deps, options.session)
+            record.streams = options.stream
+            record.keeps_events = record.keeps_events or options.stream
             record.cell = self._actors.cell_of(paused.runner)  # the one it had may have stopped since
             record.log.note_settled(settled)
         return record

@@ -82,7 +82,7 @@ class SystemRunEndings(RunEndings[RunRecord]):
             if not record.hold(epoch):
                 return
             self._tokens.finish(record)
-            self._journaling.end_complete(record)
+            self._journaling.end_complete(record, outcome)
             safely(record, self._tokens.over, record)
             safely(record, record.cell.worked)
             record.end(outcome, "complete", epoch=epoch, commit=commit)
@@ -102,7 +102,7 @@ class SystemRunEndings(RunEndings[RunRecord]):
 
     def _leave(self, record: RunRecord, outcome: Outcome[object], phase: RunPhase, epoch: int) -> None:
         token: str = getattr(outcome, "token", "")
-        self._journaling.end(record, phase)
+        self._journaling.end(record, phase, outcome)
         safely(record, record.cell.worked)
         ended = record.end(outcome, phase, epoch=epoch)
         if token and not ended and record.turn_hold is None:
@@ -120,6 +120,8 @@ class SystemRunEndings(RunEndings[RunRecord]):
             record.save_session()
 
     def _keep(self, record: RunRecord, outcome: NeedsApproval | NeedsInput | Incomplete | MoreTurns, epoch: int) -> str:
+        if record.keeps_events:  # first: a token is no use to readers who do not know what it is for
+            record.write_journal(epoch)
         record.begin_step(epoch, "keeping what it needs to go on")
         issue = self._tokens.issue_for_limit if isinstance(outcome, Incomplete) else self._tokens.issue
         return self._error_tokens.keep(record, issue)
@@ -134,9 +136,9 @@ class SystemRunEndings(RunEndings[RunRecord]):
         token = self.give_token(record, error)
         if not token and not record.is_inner:
             safely(record, self._note_over, record, error)
-        self._journaling.end(record, type(error).__name__)
         if isinstance(error, (RunError, ContextOverflow)):
             error.run_id = record.run_id
+        self._journaling.end(record, type(error).__name__, error)
         ended = record.end(error, "cancelled" if isinstance(error, RunCancelled) else "failed", epoch=epoch)
         if token and not ended and not record.keeps:  # another thread ended the run, and has no use for the token
             self._revoke(record, token)

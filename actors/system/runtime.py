@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TypeAlias, cast
 
@@ -65,8 +66,7 @@ class ThreadRuntime:
         _check_resume(token, options)
         checked = _runner(runner)
         _refuse_caller_tools(checked)
-        system, record = _prepare_again(checked, token, answer, options)
-        record.streams = True
+        system, record = _prepare_again(checked, token, answer, replace(options, stream=True))
         return _launched(system, record)
 
     def run_turn(self, runner: object, input: str | Sequence[Part], options: RunOptions) -> TurnOutcome[object]:

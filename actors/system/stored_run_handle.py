@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from understudy.actors.pauses.stored_pauses import Token
+from understudy.actors.run_view.event_position import EventPosition, rest_of
+from understudy.actors.run_view.event_reader import events_of
 from understudy.actors.runs.run_handle import Handle
 from understudy.actors.stores.inspection.stored_runs import StoredRuns
 from understudy.errors import StoreError
+from understudy.vocabulary.checks import checked_wait
+from understudy.vocabulary.runs.events import Event
 from understudy.vocabulary.runs.left_runs import WaitingRun
+
+from .stored_events import StoredEvents
 
 if TYPE_CHECKING:
     from understudy.actors.stores.inspection.run_list import PauseHead, RunEntry
@@ -18,12 +25,14 @@ if TYPE_CHECKING:
 
     from .run_manager import RunManager
 
+LOOK_BACK = 16  # Events before the reader's place that may be told anew, because they were shown and not stored.
+
 
 class StoredRunHandle:
     """A run of any process that has the store of a system. Each call blocks for the store. Safe to use from any thread.
 
-    It has neither events nor a result: the store keeps how a run ended, and not its answer. `here()` has both for a run that
-    this process drives.
+    It has the events of a run that is streamed, and no result: the store keeps how a run ended, and its answer with its last event
+    alone. `here()` has the result of a run that this process drives.
 
     Raises:
         KeyError: the store has no such run any more.
@@ -54,6 +63,41 @@ class StoredRunHandle:
         """Return the handle of the run, with its events and its result, while this system drives it; else None."""
         record = self._manager.find(self._run_id)
         return None if record is None else Handle(record)
+
+    def events(self, *, after: int | str | None = None, timeout: float | None = None) -> Iterator[Event]:
+        """Iterate over the events of the run; waits for those to come, and ends after the last one of a run that is over or paused.
+
+        The store has the events of runs that were begun, or went on, with `stream`, `submit` or `submit_resume`, until an hour after
+        their end. They are those of a live handle, with the turns in one piece of each kind and without `PartialOutput`. A
+        run that was resumed tells the events of its earlier stays first. If this system drives the run, they come as the live
+        handle tells them.
+
+        Args:
+            after: the `seq` or the `id` of the last event that the reader has, of a handle in any process; None to begin with the first.
+            timeout: the longest wait for one event, in seconds; None for no limit.
+
+        Raises:
+            TimeoutError: no event came in that time. The run goes on.
+            StoreError: the store has no events of this run.
+        """
+        position = EventPosition.of(after)
+        checked_wait("events", timeout)
+        self._entry()
+        if position is None:
+            return self._all_events(0, timeout)
+        # What a reader has of a turn may be of a process that died: then the turn is told anew under the same numbers.
+        first = max(0, position.seq - LOOK_BACK) if position.turn else position.seq + 1
+        return rest_of(self._all_events(first, timeout), position)
+
+    def _all_events(self, first: int, timeout: float | None) -> Iterator[Event]:
+        stored = StoredEvents(self._run_id, lambda after: self._runs.events(self._run_id, after))
+        record = self._manager.find(self._run_id)
+        if record is None:
+            yield from stored.until_over(first, timeout)
+            return
+        if record.keeps_events and record.journal is not None and first < record.log.first_seq:
+            yield from stored.before(first, record.log.first_seq)
+        yield from events_of(record.log, timeout=timeout)
 
     def waiting(self) -> WaitingRun | None:
         """Return the run with its token if it waits; else None."""

@@ -68,6 +68,8 @@ class ResumeOptions:
     budget: Budget | None = None
     max_output_retries: int | None = None
     session: Mapping[str, JsonValue] | None = None
+    stream: bool = False
+    """As of a new run."""
 
 
 class RunKeywords(TypedDict, total=False):

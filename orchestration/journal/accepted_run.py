@@ -31,6 +31,7 @@ class AcceptedRun:
     user_id: str | None = None
     conversation_id: str | None = None
     of_map: bool = False
+    stream: bool = False
 
     def options(self, deps: object) -> RunOptions:
         """Return the options with which the run begins anew; its time begins anew too."""
@@ -44,6 +45,7 @@ class AcceptedRun:
             conversation_id=self.conversation_id,
             deps=deps,
             of_map=self.of_map,
+            stream=self.stream,
         )
 
 
@@ -67,6 +69,7 @@ def accepted_text(input: str | tuple[Part, ...], options: RunOptions, session: M
         user_id=options.user_id,
         conversation_id=options.conversation_id,
         of_map=options.of_map,
+        stream=options.stream,
     )
     return written(_adapter(), accepted)
 

@@ -62,7 +62,7 @@ def error_of(data: Data) -> BaseException:
     message = str(data["message"])
     try:
         error = _ERRORS[data["type"]](message)
-        values: dict[str, object] = data["values"]
+        values = cast("dict[str, str | float | list[str] | None]", data["values"])
         vars(error).update({name: tuple(each) if isinstance(each, list) else each for name, each in values.items()})
     except Exception:  # noqa: BLE001 (of a version that has another class of this name, or none)
         return RunError(message)
@@ -117,9 +117,13 @@ def adapted(kind: Any) -> Form:
             known.append(TypeAdapter(kind))
         return known[0]
 
-    return Form(
-        lambda value: adapter().dump_python(value, warnings=False), lambda data: adapter().validate_python(data)
-    )
+    def dumped(value: object) -> object:
+        return adapter().dump_python(value, warnings=False)
+
+    def read(data: object) -> object:
+        return adapter().validate_python(data)
+
+    return Form(dumped, read)
 
 
 def ending_data(ending: Outcome[object] | BaseException) -> Data:

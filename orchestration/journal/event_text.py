@@ -70,6 +70,10 @@ def event_of_text(text: str) -> WrittenEvent | None:
         return None
 
 
+def _same(data: object) -> object:
+    return data
+
+
 def _read(name: str, data: Any) -> Any:
     return _FORMS[name].read(data) if name in _FORMS and data is not None else data
 
@@ -89,7 +93,7 @@ _FORMS: Mapping[str, Form] = {
     "result": adapted(ToolResult),
     "response": adapted(ModelTurn),
     "usage": adapted(Usage),
-    "output": Form(plain_value, lambda data: data),
+    "output": Form(plain_value, _same),
     "error": Form(error_data, error_of),
     "outcome": Form(outcome_data, outcome_of),
 }

@@ -53,6 +53,8 @@ class SavedRun:
     """Which pause it went on from, for a run that was under way."""
     of_map: bool = False
     """Whether a map with a name keeps its result."""
+    keeps_events: bool = False
+    """Whether the store keeps its events, because somebody may read them."""
 
     def to_json(self) -> str:
         """Return the run as text.

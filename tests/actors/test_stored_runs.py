@@ -157,9 +157,12 @@ def test_a_look_leaves_tables_of_an_earlier_version_as_they_are(tmp_path: Path) 
     with us.ActorSystem("shop", store=url) as system:
         cashier().run("go", system=system)
     with closing(sqlite3.connect(tmp_path / "runs.db")) as file, file:
+        file.execute("DROP INDEX understudy_runs_events_until")
+        file.execute("ALTER TABLE understudy_runs DROP COLUMN events_until")
         file.execute("ALTER TABLE understudy_runs DROP COLUMN cancel_requested")
         file.execute("ALTER TABLE understudy_pauses DROP COLUMN put_at")
-        file.execute("UPDATE understudy_schema SET version = version - 1 WHERE part IN ('runs', 'pauses')")
+        file.execute("UPDATE understudy_schema SET version = 1 WHERE part = 'runs'")
+        file.execute("UPDATE understudy_schema SET version = version - 1 WHERE part = 'pauses'")
 
     (status,) = looked_at(url).statuses()
 

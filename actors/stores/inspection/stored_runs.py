@@ -12,8 +12,10 @@ from functools import partial
 from typing import Literal, TypeAlias
 
 from understudy.actors.stores.database import Database, Sql, SqlValue
+from understudy.actors.stores.events.pages import EventPage, read_events
+from understudy.actors.stores.events.rows import EVENTS_KEPT, note_cancelled
 from understudy.actors.stores.process_locks import HasLocks, Locks
-from understudy.actors.stores.runs import DROP_ROWS, KEPT
+from understudy.actors.stores.runs import DROP_ALL, DROP_ROWS, KEPT
 from understudy.errors import StoreError
 from understudy.vocabulary.runs.stored_runs import StoredRunStatus
 
@@ -30,7 +32,7 @@ _DELETE_RUN = "DELETE FROM understudy_runs WHERE run = :run"
 _DELETE_PAUSE = "DELETE FROM understudy_pauses WHERE run_id = :run_id"
 _CANCEL_RUN = """
 UPDATE understudy_runs SET state = 'over', epoch = epoch + 1, ended_at = :now, forget_at = :forget_at, accepted = '',
-    ending = 'cancelled'
+    ending = 'cancelled', events_until = CASE WHEN events_until IS NULL THEN NULL ELSE :events_until END
 WHERE run = :run
 """
 _CANCEL_PAUSE = """
@@ -75,6 +77,10 @@ class StoredRuns:
         lives = self._lives if self._is_driven is None else partial(self._is_driven, entry.run_id)
         return standing(entry, lives, self._clock())
 
+    def events(self, run_id: str, after: str) -> EventPage | None:
+        """Return the events of a run after a key; None if there is no such run."""
+        return read_events(self._database, run_id, after)
+
     def statuses(self, app: str = "", *, over: bool = False) -> Iterator[StoredRunStatus]:
         """Iterate over the runs of an app, or of all; with `over`, those that ended too."""
         known: dict[str, bool] = {}
@@ -96,7 +102,7 @@ class StoredRuns:
             if not entry.is_as(self.list.entry_in(sql, entry.run_id)):
                 return "changed"
             if entry.head is not None:
-                sql.execute(DROP_ROWS, {"run": entry.head.run})
+                sql.execute(DROP_ALL, {"run": entry.head.run})
                 sql.execute(_DELETE_RUN, {"run": entry.head.run})
             if entry.pause is not None:
                 sql.execute(_DELETE_PAUSE, {"run_id": entry.run_id})
@@ -140,7 +146,9 @@ class StoredRuns:
         values: dict[str, SqlValue] = {"now": now, "forget_at": now + KEPT}
         if entry.head is not None:
             sql.execute(DROP_ROWS, {"run": entry.head.run})
-            sql.execute(_CANCEL_RUN, {"run": entry.head.run, **values})
+            sql.execute(_CANCEL_RUN, {"run": entry.head.run, "events_until": now + EVENTS_KEPT, **values})
+            if entry.head.state == "going":  # of a run that waits, the last event has told so
+                note_cancelled(sql, entry.head.run, now)
         if entry.waits is not None:
             sql.execute(_CANCEL_PAUSE, {"run_id": entry.run_id, "forget_at": now + KEPT})
         return "done"

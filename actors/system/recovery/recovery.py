@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from understudy.actors.journal.run_journal import JournalPart
 from understudy.actors.stores.runs import MAX_TAKEOVERS, RunRow, StoredRun
+from understudy.actors.system.journaling import keep_events
 from understudy.actors.system.migrations import Migration
 from understudy.actors.system.run_manager import RunManager
 from understudy.actors.system.run_scope import scope_of_run
@@ -169,6 +170,11 @@ class Recovery:
             if migration is not None:
                 journal.replace(migration.paths)
             record.journal = JournalPart(journal, record.account)
+            if record.keeps_events:
+                # The process that died may have shown a part of the turn that is due.
+                record.log.asked_before = (record.turns + 1, journal.stay - 1)
+                record.streams = True
+                keep_events(record, record.journal)
             self._launch(record)
         except BaseException:
             self._journals.ended(journal)  # another call may go on with it

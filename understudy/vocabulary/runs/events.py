@@ -68,7 +68,8 @@ class TurnFinished(_Event):
     duration: float = field(default=0.0, compare=False)
     """Seconds from the start of the call until the run took the turn, including callbacks, criteria and validators."""
     attempts: int = 1
-    """How many requests the model's client sent, as far as it reported them with `RetryScheduled`."""
+    """How many requests the model's client sent, as far as it reported them with `RetryScheduled`. In a process that went on with a
+    streamed run, the turn that was due counts one for each process and stay before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

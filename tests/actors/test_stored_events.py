@@ -1,0 +1,401 @@
+"""Events of a run from any process that has the store: while another one drives the run, and after its end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+import understudy as us
+from tests.support.events import DELTAS
+from tests.support.killing import Effects, forked, killed, worker
+from tests.support.scripts import WAIT, eventually, finished, needs_approval
+from tests.support.streaming import StreamedScript, text_turn
+from understudy.actors.stores.inspection.stored_runs import runs_in
+from understudy.actors.stores.open_store import open_store
+from understudy.testing import calls, says
+
+NUMBERED = us.RunFinished | us.RunFailed
+
+
+@us.tool
+def on_shelf(ctx: us.ToolContext, sku: str) -> int:
+    """Count what is there."""
+    ctx.progress("looking")
+    return 7
+
+
+@us.tool(approval=True)
+def pay(order: str) -> str:
+    """Pay money back."""
+    return f"paid {order}"
+
+
+def clerk() -> us.Agent:
+    """Return an agent whose turns have reasoning, a text after a call, and calls that run at the same time."""
+    turns: list[list[us.Piece]] = [
+        [
+            us.ReasoningPiece("Let me "),
+            us.ReasoningPiece("look."),
+            us.CallPiece(0, '{"sku": "A', id="c1", name="on_shelf"),
+            us.CallPiece(0, '-113"}'),
+            us.CallPiece(1, '{"sku": "B-7"}', id="c2", name="on_shelf"),
+            us.TurnEnd(),
+        ],
+        text_turn("Yes: ", "seven."),
+    ]
+    return us.Agent("clerk", model=StreamedScript(turns), tools=[on_shelf])
+
+
+def cashier() -> us.Agent:
+    return us.Agent("cashier", model=us.FunctionModel(pays), tools=[pay])
+
+
+def pays(request: us.ModelRequest) -> us.ModelTurn:
+    return calls("pay", order="7") if request.turn == 1 else says("Paid.")
+
+
+def numbered(events: Iterable[us.Event]) -> list[us.Event]:
+    return [event for event in events if not isinstance(event, DELTAS)]
+
+
+def shown(events: Iterable[us.Event]) -> dict[tuple[int, int], str]:
+    """Return turn and attempt -> what the deltas of it say together; none has a gap or comes twice."""
+    found: dict[tuple[int, int], str] = {}
+    for event in events:
+        if isinstance(event, DELTAS):
+            key = event.turn, event.attempt
+            assert event.offset == len(found.get(key, ""))
+            found[key] = found.get(key, "") + event.text
+    return found
+
+
+@pytest.fixture
+def pair(url: str) -> Iterator[tuple[us.ActorSystem, us.ActorSystem]]:
+    """Return a system that drives runs, and one of its name that knows them by the store alone."""
+    with us.ActorSystem("shop", store=url) as drives, us.ActorSystem("shop", store=url) as reads:
+        yield drives, reads
+
+
+Pair = tuple[us.ActorSystem, us.ActorSystem]
+
+
+def test_a_run_that_is_over_tells_all_its_events_elsewhere(pair: Pair) -> None:
+    drives, reads = pair
+    with clerk().stream("Do we have A-113?", system=drives) as stream:
+        live = list(stream)
+
+    stored = list(reads.handle(stream.handle.run_id).events())
+
+    assert numbered(stored) == numbered(live)
+    assert [event.time for event in numbered(stored)[:-1]] == [event.time for event in numbered(live)[:-1]]
+    assert shown(stored) == shown(live)
+    assert [event.seq for event in numbered(stored)] == list(range(len(numbered(stored))))
+    assert [type(event) for event in stored if isinstance(event, NUMBERED)] == [us.RunFinished]
+
+
+def test_a_reader_goes_on_elsewhere_behind_any_event(pair: Pair) -> None:
+    drives, reads = pair
+    handle = clerk().submit("Do we have A-113?", system=drives)
+    live = list(handle.events())
+    whole = shown(live)
+
+    for at, event in enumerate(live):
+        before, rest = live[: at + 1], list(reads.handle(handle.run_id).events(after=event.id))
+        assert numbered([*before, *rest]) == numbered(live)
+        assert shown([*before, *rest]) == whole
+
+
+def test_a_reader_goes_on_elsewhere_in_the_middle_of_a_delta(pair: Pair) -> None:
+    drives, reads = pair
+    handle = clerk().submit("Do we have A-113?", system=drives)
+    whole = shown(handle.events())[2, 1]
+    seq = next(event.seq for event in handle.events() if isinstance(event, us.TurnStarted) and event.turn == 2)
+
+    for had in range(len(whole) + 1):
+        rest = reads.handle(handle.run_id).events(after=f"{seq}.2.1.{had}")
+        assert "".join([event.text for event in rest if isinstance(event, DELTAS)]) == whole[had:]
+
+
+def test_events_come_while_another_system_drives_the_run(pair: Pair) -> None:
+    drives, reads = pair
+    goes_on = threading.Event()
+
+    def wait() -> str:
+        goes_on.wait(WAIT)
+        return "done"
+
+    agent = us.Agent("slow", model=us.ScriptedModel([calls("wait"), says("Done.")]), tools=[wait])
+    handle = agent.submit("go", system=drives)
+    events = reads.handle(handle.run_id).events(timeout=WAIT)
+
+    first = [next(events), next(events)]
+    with pytest.raises(TimeoutError, match="is not over"):
+        list(reads.handle(handle.run_id).events(after=first[-1].id, timeout=0))
+    goes_on.set()
+
+    assert numbered([*first, *events]) == numbered(handle.events())
+
+
+@pytest.mark.parametrize("kind", ["failed", "cancelled", "paused"])
+def test_each_end_of_a_run_is_told_once(kind: str, pair: Pair) -> None:
+    drives, reads = pair
+    began = threading.Event()
+
+    def fail() -> str:
+        began.set()
+        if kind == "failed":
+            raise ValueError("no stock")
+        threading.Event().wait(WAIT if kind == "cancelled" else 0)
+        return "x"
+
+    agent = us.Agent(
+        "clerk",
+        model=us.ScriptedModel([calls("fail"), calls("pay", order="7")]),
+        tools=[fail, pay],
+        on_tool_error="raise",
+    )
+    handle = agent.submit("go", system=drives)
+    assert began.wait(WAIT)
+    if kind == "cancelled":
+        handle.cancel()
+    handle.exception(timeout=WAIT)
+    eventually(lambda: reads.handle(handle.run_id).status().phase != "under_way", "the end was written")
+
+    live, stored = list(handle.events()), list(reads.handle(handle.run_id).events())
+
+    assert numbered(stored)[:-1] == numbered(live)[:-1]
+    assert [type(each) for each in stored if isinstance(each, NUMBERED)] == [type(live[-1])]
+    assert stored[-1].seq == live[-1].seq
+    if isinstance(live[-1], us.RunFailed) and isinstance(stored[-1], us.RunFailed):
+        assert (type(stored[-1].error), str(stored[-1].error)) == (type(live[-1].error), str(live[-1].error))
+    else:
+        assert stored[-1] == live[-1]
+
+
+def test_the_numbers_go_on_after_a_pause_in_a_third_process(url: str) -> None:
+    with us.ActorSystem("shop", store=url) as first:
+        handle = cashier().submit("go", system=first)
+        waits = needs_approval(handle.result(timeout=WAIT))
+    with us.ActorSystem("shop", store=url) as second:
+        finished(cashier().resume(waits.token, us.Approve(), system=second))
+    with us.ActorSystem("shop", store=url) as third:
+        stored = list(third.handle(handle.run_id).events())
+
+    assert [event.seq for event in numbered(stored)] == list(range(len(numbered(stored))))
+    assert [each.outcome.status for each in stored if isinstance(each, us.RunFinished)] == [
+        "needs_approval",
+        "complete",
+    ]
+    assert [event.text for event in stored if isinstance(event, us.TextDelta)] == ["Paid."]
+
+
+def test_a_reader_of_a_paused_run_comes_to_its_end_and_goes_on_later(pair: Pair) -> None:
+    drives, reads = pair
+    handle = cashier().submit("go", system=drives)
+    waits = needs_approval(handle.result(timeout=WAIT))
+    before = list(reads.handle(handle.run_id).events())
+    assert list(reads.handle(handle.run_id).events(after=before[-1].id)) == []
+    finished(cashier().resume(waits.token, us.Approve(), system=drives))
+
+    after = list(reads.handle(handle.run_id).events(after=before[-1].id))
+
+    numbers = [event.seq for event in numbered([*before, *after])]
+    assert numbers == list(range(len(numbers)))
+    assert isinstance(after[-1], us.RunFinished)
+
+
+def test_a_system_that_goes_on_with_a_run_tells_what_came_before_and_then_its_own_events(pair: Pair) -> None:
+    drives, goes_on = pair
+    waits = needs_approval(cashier().submit("go", system=drives).result(timeout=WAIT))
+    let = threading.Event()
+
+    def pays_late(request: us.ModelRequest) -> us.ModelTurn:
+        let.wait(WAIT)
+        return pays(request)
+
+    agent = us.Agent("cashier", model=us.FunctionModel(pays_late), tools=[pay])
+    handle = agent.submit_resume(waits.token, us.Approve(), system=goes_on, adopt=True)
+    events = goes_on.handle(handle.run_id).events(timeout=WAIT)
+    first = next(events)
+    assert goes_on.handle(handle.run_id).here() is not None
+    let.set()
+
+    told = [first, *events]
+    assert [event.seq for event in numbered(told)] == list(range(len(numbered(told))))
+    assert isinstance(told[-1], us.RunFinished)
+
+
+def test_a_run_that_is_not_streamed_has_no_events_elsewhere_and_its_reader_hears_why(pair: Pair) -> None:
+    drives, reads = pair
+    outcome = finished(us.Agent("clerk", model=us.ScriptedModel([says("Hi.")])).run("go", system=drives))
+
+    with pytest.raises(us.StoreError, match=r"begun, or went on, with stream, submit or submit_resume, until 3600 s"):
+        list(reads.handle(outcome.run_id).events())
+
+
+def test_a_system_without_a_journal_has_no_handles_of_runs(tmp_path: Path) -> None:
+    with (
+        us.ActorSystem("shop", store=f"sqlite:///{tmp_path}/runs.db", journal=False) as system,
+        pytest.raises(ValueError, match="handle needs a durable store and the journal"),
+    ):
+        system.handle("shop-1-1")
+
+
+def test_events_of_a_user_are_erased_at_once(pair: Pair) -> None:
+    drives, reads = pair
+    handle = clerk().submit("go", system=drives, user_id="ada")
+    handle.result(timeout=WAIT)
+    stored = reads.handle(handle.run_id)
+    assert len(list(stored.events())) > 3
+
+    drives.erase("ada")
+
+    with pytest.raises(KeyError):
+        stored.events()
+
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is killed after a fork")
+
+
+@needs_fork
+def test_a_reader_goes_on_after_the_process_of_the_run_was_killed_between_two_turns(url: str, tmp_path: Path) -> None:
+    effects = Effects(tmp_path / "effects", 2)
+    agent = worker("clerk", effects.tool(idempotent=True), ["a", "b", "c"])
+    assert killed(lambda: agent.submit("go", system=us.ActorSystem("shop", store=url)).result())
+    effects.deadly = 0
+    with us.ActorSystem("shop", store=url) as reads, us.ActorSystem("shop", store=url) as goes_on:
+        (run,) = [each.run_id for each in left_in(url)]
+        events = reads.handle(run).events(timeout=WAIT)
+        before = [next(events), next(events), next(events)]
+        (handle,) = goes_on.recover(runners=[agent])
+        handle.result(timeout=WAIT)
+
+        told = [*before, *events]
+
+        assert numbered(told) == numbered(goes_on.handle(run).events())
+        assert [event.seq for event in numbered(told)] == list(range(len(numbered(told))))
+        finished_calls = [event.call.id for event in told if isinstance(event, us.ToolFinished)]
+        assert finished_calls == ["c0", "c1", "c2"]
+        assert [type(event) for event in told if isinstance(event, NUMBERED)] == [us.RunFinished]
+        assert list(reads.handle(run).events(after=before[-1].id)) == told[3:]
+
+
+class Pours:
+    """Writes a turn in two parts, and is killed after the first one in the process that is to die."""
+
+    name = "pours"
+
+    def __init__(self, place: Path | None, text: str) -> None:
+        self._place = place
+        self._text = text
+
+    def complete(self, request: us.ModelRequest) -> us.ModelTurn:
+        return calls("on_shelf", sku="A") if request.turn == 1 else says(self._text)
+
+    def stream(self, request: us.ModelRequest) -> Iterator[us.Piece]:
+        if request.turn == 1:
+            yield us.CallPiece(0, '{"sku": "A"}', id="c1", name="on_shelf")
+            yield us.TurnEnd()
+            return
+        yield us.TextPiece(self._text)
+        if self._place is not None:
+            eventually(self._place.exists, "the reader had a part of the turn")
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield us.TurnEnd()
+
+
+def die_in_a_turn(url: str, place: Path) -> None:
+    """Drive a run, note the place of its reader in the middle of a turn, and be killed."""
+    agent = us.Agent("clerk", model=Pours(place, "No, "), tools=[on_shelf])
+    for event in agent.submit("go", system=us.ActorSystem("shop", store=url)).events():
+        if isinstance(event, us.TextDelta):
+            place.with_suffix(".new").write_text(event.id)
+            place.with_suffix(".new").rename(place)
+
+
+def left_in(url: str) -> list[us.StoredRunStatus]:
+    with us.ActorSystem("look", store=url):
+        database = open_store(url).database
+    assert database is not None
+    return [each for each in runs_in(database).statuses() if each.phase == "left"]
+
+
+@needs_fork
+@pytest.mark.parametrize("reader", ["elsewhere", "live", "too early"])
+def test_a_part_of_a_turn_whose_process_was_killed_is_taken_back(reader: str, url: str, tmp_path: Path) -> None:
+    assert killed(lambda: die_in_a_turn(url, tmp_path / "place"))
+    place = (tmp_path / "place").read_text()
+    agent = us.Agent("clerk", model=Pours(None, "Yes: seven."), tools=[on_shelf])
+    with us.ActorSystem("shop", store=url) as reads, us.ActorSystem("shop", store=url) as goes_on:
+        (run,) = [each.run_id for each in left_in(url)]
+        early = reads.handle(run).events(after=place, timeout=WAIT)
+        with pytest.raises(TimeoutError):
+            next(reads.handle(run).events(after=place, timeout=0))
+        (handle,) = goes_on.recover(runners=[agent], adopt=True)
+        live = handle.events(after=place)
+        handle.result(timeout=WAIT)
+
+        rest = list({"live": live, "elsewhere": reads.handle(run).events(after=place), "too early": early}[reader])
+
+    dropped, *deltas, turn, end = rest
+    assert isinstance(dropped, us.TurnDropped)
+    assert (dropped.turn, dropped.attempt, dropped.text, dropped.by) == (2, 1, "", "")
+    assert shown(deltas) == {(2, 2): "Yes: seven."}
+    assert isinstance(turn, us.TurnFinished)
+    assert isinstance(end, us.RunFinished)
+    assert (turn.seq, end.seq) == (int(place.partition(".")[0]) + 1, turn.seq + 1)
+
+
+@needs_fork
+def test_a_run_that_was_left_and_is_cancelled_has_a_last_event(url: str, tmp_path: Path) -> None:
+    agent = worker("clerk", Effects(tmp_path / "effects", 1).tool(), ["a"])
+    assert killed(lambda: agent.submit("go", system=us.ActorSystem("shop", store=url)).result())
+    with us.ActorSystem("shop", store=url) as system:
+        (run,) = [each.run_id for each in left_in(url)]
+        assert system.handle(run).cancel()
+
+        *before, end = system.handle(run).events()
+
+    assert isinstance(end, us.RunFailed)
+    assert isinstance(end.error, us.RunCancelled)
+    assert [event.seq for event in numbered([*before, end])] == list(range(len(numbered(before)) + 1))
+
+
+@needs_fork
+def test_events_come_from_a_process_that_drives_the_run_while_it_does(url: str, tmp_path: Path) -> None:
+    go, place = tmp_path / "go", tmp_path / "run"
+
+    def wait() -> str:
+        eventually(go.exists, "the reader had the first events")
+        return "done"
+
+    def drive() -> None:
+        agent = us.Agent("slow", model=us.ScriptedModel([calls("wait"), says("Done.")]), tools=[wait])
+        handle = agent.submit("go", system=us.ActorSystem("shop", store=url))
+        place.with_suffix(".new").write_text(handle.run_id)
+        place.with_suffix(".new").rename(place)
+        handle.result(timeout=WAIT)
+
+    child = forked(drive)
+    eventually(place.exists, "the run began")
+    with us.ActorSystem("shop", store=url) as reads:
+        events = reads.handle(place.read_text()).events(timeout=WAIT)
+        first = next(events)
+        go.touch()
+        told = [first, *events]
+    os.waitpid(child, 0)
+
+    assert [type(event) for event in numbered(told)] == [
+        us.TurnStarted,
+        us.TurnFinished,
+        us.ToolStarted,
+        us.ToolFinished,
+        us.TurnStarted,
+        us.TurnFinished,
+        us.RunFinished,
+    ]
