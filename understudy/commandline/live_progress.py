@@ -73,6 +73,16 @@ class _AtWork:
         return call.name if reached is None else f"{call.name} ({reached})"
 
 
+class _Drawn:
+    """The live lines as rich draws them, some times a second and on its own thread: long texts are wrapped only then."""
+
+    def __init__(self, draw: Callable[[], Text]) -> None:
+        self._draw = draw
+
+    def __rich__(self) -> Text:
+        return self._draw()
+
+
 class Live:
     """Live lines of rich; texts of tools and models are never read as markup.
 
@@ -95,6 +105,8 @@ class Live:
         self._names = Names()
         self._at_work: dict[str, _AtWork] = {}
         self._text = TurnText() if shows_text else None
+        self._lines: tuple[str, ...] = ()
+        """Those of the active runs, for the thread that draws them."""
 
     def see(self, event: Event) -> None:
         """Show a turn, a call, its progress or result, or the start or end of an inner run."""
@@ -123,8 +135,11 @@ class Live:
                 self._ended("failed", name, "", None, shown_conflict(event))
             case _:
                 pass
-        if self._work(event, name) | self._written(event):
+        if self._work(event, name):
+            self._lines = tuple(self.at_work())
             self._status.update(self.doing)
+        if self._written(event):
+            self._status.update(_Drawn(lambda: self.doing))
 
     def close(self) -> None:
         """Remove the lines of active runs until the next event; lines of finished ones stay, and a text without its end."""
@@ -204,19 +219,18 @@ class Live:
         """The live lines: those of the active runs, and the end of the text that is being written."""
         from rich.text import Text  # plain text: texts of tools and models must not be read as markup
 
-        lines = self.at_work()
+        lines, shown = self._lines, "" if self._text is None else self._text.shown
         doing = Text("\n".join(lines) or "between runs", "dim")
-        if self._text is not None and self._text.shown:
-            doing = Text("").append_text(doing).append("\n").append_text(self._last_lines(len(lines)))
+        if shown:
+            doing = Text("").append_text(doing).append("\n").append_text(self._last_lines(shown, len(lines)))
         return doing
 
-    def _last_lines(self, taken: int) -> Text:
+    def _last_lines(self, shown: str, taken: int) -> Text:
         """Return the last lines of the text, as many as fit below `taken` others."""
         from rich.text import Text
 
-        assert self._text is not None, "it is shown"
         most, width = max(LEAST_TEXT, self._console.height - taken - 3), max(10, self._console.width - 4)
-        end = self._text.shown.rstrip("\n")[-most * width :]  # these lines have no more characters
+        end = shown.rstrip("\n")[-most * width :]  # these lines have no more characters
         return Text("\n").join(Text(for_terminal(end)).wrap(self._console, width)[-most:])
 
     def _ended(self, verb: str, name: str, what: str, taken: float | None, rest: str) -> None:
