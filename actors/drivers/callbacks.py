@@ -64,9 +64,11 @@ class CallbackDispatcher:
     def _feed_ruling(self, machine: AgentRun, turn: ModelTurn, ruling: Ruling) -> None:
         machine.turn_ruled(turn, ruling)
         self._record.unfed = None
-        self._record.log.note((machine.state.turns, turn))
+        held = any(callback.hold is not None for callback in self._record.agent.callbacks)
+        told = replace(turn, parts=(), refusal="") if held else turn  # readers see nothing of what is held back
+        self._record.log.note((machine.state.turns, told))
         if turn.text:
-            self._record.log.note(Dropped(machine.state.turns, turn.text, ruling.by))
+            self._record.log.note(Dropped(machine.state.turns, told.text, ruling.by))
 
     # --- tool calls
 

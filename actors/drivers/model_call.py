@@ -8,7 +8,7 @@ from math import inf
 from typing import TYPE_CHECKING, cast
 
 from understudy.actors.run_view.errors import bad_stream, checked_turn, model_failure, model_timeout
-from understudy.actors.run_view.log import Dropped, RunLog
+from understudy.actors.run_view.log import RunLog
 from understudy.actors.run_view.shown_turn import ShownTurn
 from understudy.actors.runs.ownership import Stale
 from understudy.errors import ProviderError, RunTimedOut, UnderstudyError
@@ -100,8 +100,7 @@ class _StreamedTurn:
         except BaseException as error:
             if isinstance(error, ProviderError) and error.partial is None and self._assembler.parts():
                 error.partial = self._assembler.partial()
-            if self._shown.attempt:
-                self._log.note(Dropped(self._request.turn, self._shown.text, "", self._shown.attempt))
+            self._log.take_back()
             raise
 
     @property
@@ -136,7 +135,9 @@ class _StreamedTurn:
             turn = self._assembler.turn()
         except ValueError as error:
             raise bad_stream(self._record, str(error)) from None
-        return checked_turn(self._record, turn)
+        turn = checked_turn(self._record, turn)
+        self._log.shown_whole()
+        return turn
 
 
 def _close(pieces: Iterator[Piece]) -> None:

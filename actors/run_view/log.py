@@ -154,6 +154,7 @@ class RunLog:
         "_is_sealed",
         "_listeners",
         "_lock",
+        "_showing",
         "answers",
         "asked_before",
         "began",
@@ -192,6 +193,8 @@ class RunLog:
         """Grows only; may be read without the lock. The last one of a run that is over is its ending."""
         self.times: list[float] = []
         """When each fact was noted, on the monotonic clock; it has the time before `facts` has the fact."""
+        self._showing: ShownTurn | None = None
+        """The turn that readers are shown, until it has come whole or was taken back."""
         self._ended = False
         self._is_sealed = False
         """Whether it takes nothing more but the ending."""
@@ -215,6 +218,7 @@ class RunLog:
     def seal(self) -> None:
         """Take nothing more but the ending: its number is about to be written."""
         with self._lock:
+            self._take_back()
             self._is_sealed = True
 
     def unseal(self) -> None:
@@ -231,6 +235,7 @@ class RunLog:
         """Note that readers are shown a turn while it is written; `wake` tells them of more."""
         shown.attempt = self._attempts(shown.turn)
         self.note(shown, with_line=False)
+        self._showing = shown
 
     def _attempts(self, turn: int) -> int:
         """Return how often a turn was tried, by clients and by drivers, the present attempt included."""
@@ -248,6 +253,24 @@ class RunLog:
                 case _:
                     pass
         return max(number, 1) + self.attempts_before(turn)
+
+    def shown_whole(self) -> None:
+        """Note that the turn that was shown has come whole."""
+        self._showing = None
+
+    def take_back(self) -> None:
+        """Note that what was shown of a turn does not stand: its model call failed. The end of the run notes it, too."""
+        with self._lock:
+            if self._take_back():
+                self.wake()
+
+    def _take_back(self) -> bool:
+        shown, self._showing = self._showing, None
+        if shown is None or self._is_sealed:
+            return False
+        self.times.append(time.monotonic())
+        self.facts.append(Dropped(shown.turn, shown.text, "", shown.attempt))
+        return True
 
     def wake(self) -> None:
         """Tell the listeners that the turn that is shown has grown."""
@@ -276,6 +299,7 @@ class RunLog:
         with self._lock:
             if self._ended:
                 return
+            self._take_back()
             self.times.append(time.monotonic())
             self.facts.append(ending)
             self._ended = self._is_sealed = True

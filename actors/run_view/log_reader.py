@@ -12,7 +12,7 @@ from understudy.vocabulary.runs.events import Event
 
 from .deltas import delta_of, deltas_of
 from .fact_events import ENDINGS, About, event_of, is_late
-from .log import ChildBegan, ChildEnded, Delegated, Finished, Retried, RunLog, RunLogEntry
+from .log import ChildBegan, ChildEnded, Delegated, Dropped, Finished, Retried, RunLog, RunLogEntry
 from .partial_outputs import PartialOutputs
 from .shown_turn import Segment, ShownReader, ShownTurn
 
@@ -153,8 +153,11 @@ class LogReader:
                 return at - self._began.pop(TURN, at)
             case int():
                 self._began[TURN] = at
-                self._attempts = 1 + self._log.attempts_before(fact)
-                self._shown = None
+                if (
+                    self._shown is None or self._shown.shown.turn != fact
+                ):  # else it came whole, and another driver has it
+                    self._attempts = 1 + self._log.attempts_before(fact)
+                    self._shown = None
             case Retried(what="model", attempt=failed, turn=int() as turn):
                 self._attempts = failed + 1 + self._log.attempts_before(turn)
             case _ if isinstance(fact, ENDINGS):
@@ -187,7 +190,7 @@ class LogReader:
             case ShownTurn():
                 self._shown, self._attempts = ShownReader(fact), fact.attempt
                 self._outputs = None if self._log.answers is None else PartialOutputs(*self._log.answers)
-            case (int(), ModelTurn()):
+            case (int(), ModelTurn()) | Dropped():
                 self._shown = None
             case _ if isinstance(fact, ENDINGS):
                 self.close()

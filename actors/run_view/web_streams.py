@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
+from math import inf
 from typing import Protocol
 
 from understudy.orchestration.front_ends.sse import HEARTBEAT, encode_event
-from understudy.vocabulary.checks import checked_seconds
 from understudy.vocabulary.runs.events import Event
+from understudy.vocabulary.runs.streams import RunStream
 
 DEFAULT_HEARTBEAT = 15.0  # Seconds; proxies close a connection on which nothing came for 30 to 60.
 
@@ -42,8 +43,12 @@ def byte_stream(
     handle: HasEvents, encode: Callable[[Event], bytes], after: int | str | None, heartbeat: float
 ) -> Generator[bytes]:
     """Return what `encode` makes of the events of a run, and heartbeats while none come."""
-    if checked_seconds("heartbeat", heartbeat) is None:
-        raise TypeError("heartbeat must be a number of seconds, got None")
+    if isinstance(handle, RunStream):
+        raise TypeError("expected the handle of a run, got a RunStream: pass its .handle")
+    if isinstance(heartbeat, bool) or not isinstance(heartbeat, (int, float)):
+        raise TypeError(f"heartbeat must be a number of seconds, got {heartbeat!r}")
+    if not 0 < heartbeat < inf:
+        raise ValueError(f"heartbeat must be above 0 seconds and finite, got {heartbeat!r}")
     return _bytes(handle, encode, handle.events(after=after, timeout=heartbeat), after, heartbeat)
 
 

@@ -92,7 +92,6 @@ class StreamedCall:
         except ProviderError as error:
             error.provider = error.provider or outgoing.provider
             error.partial = without_key(error.partial or reader.partial(), key)
-            error.retryable = error.retryable and not reader.has_shown
             key.out_of_error(error)
             raise
 

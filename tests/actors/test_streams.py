@@ -18,6 +18,7 @@ from tests.support.scripts import WAIT, eventually
 from tests.support.streaming import StreamedScript, Tap, text_turn
 from tests.support.tools import look
 from understudy.actors.drivers import model_call
+from understudy.orchestration.front_ends.sse import encode_event
 from understudy.testing import FunctionModel, says
 
 
@@ -149,11 +150,11 @@ def test_a_guardrail_that_holds_the_turn_shows_no_text_that_it_rejects(hold: Any
         clerk(text_turn("It is ", "1234."), text_turn("I ", "can't."), callbacks=[rail]).submit("go").events()
     )
 
-    dropped = [event for event in events if isinstance(event, us.TurnDropped)]
-    assert [(each.turn, each.attempt, each.text, each.by) for each in dropped] == [(1, 1, "It is 1234.", "no-secrets")]
-    shown_first = [type(event).__name__ for event in events].index("TextDelta")
-    told_first = [type(event).__name__ for event in events].index("TurnFinished")
-    assert shown_first < told_first
+    (dropped,) = [event for event in events if isinstance(event, us.TurnDropped)]
+    assert (dropped.turn, dropped.attempt, dropped.by) == (1, 1, "no-secrets")
+    told = b"".join([encode_event(event) for event in events])
+    assert (b"1234" in told) == (hold is None)
+    assert dropped.text == ("" if hold else "It is 1234.")
     last = events[-1]
     assert isinstance(last, us.RunFinished) and last.outcome.text == "I can't."
 
@@ -292,6 +293,43 @@ def test_tokens_of_a_stream_that_fails_are_counted() -> None:
     assert isinstance(error, us.RateLimited)
     assert error.partial is not None and (error.partial.text, error.partial.usage) == ("The ans", us.Usage(7, 3))
     assert error.usage == us.Usage(7, 3)
+
+
+@pytest.mark.parametrize(
+    ("end", "kind"),
+    [(lambda handle: handle.cancel(), us.RunCancelled), (lambda handle: None, us.ProviderTimeout)],
+    ids=["cancelled", "timed out"],
+)
+def test_a_run_that_is_ended_in_mid_turn_takes_back_what_was_shown(end: Any, kind: type[Exception]) -> None:
+    tap = Tap(text_turn("half ", "a ", "word"))
+    tap.let(2)
+    handle = clerk(tap, model_timeout=None if kind is us.RunCancelled else 0.3).submit("go")
+    events = handle.events()
+    seen = next(event for event in events if isinstance(event, us.TextDelta))
+    end(handle)
+
+    rest = [seen, *events]
+
+    assert isinstance(handle.exception(WAIT), kind)
+    assert [type(event).__name__ for event in rest[-2:]] == ["TurnDropped", "RunFailed"]
+    assert text_of(rest) == next(event.text for event in rest if isinstance(event, us.TurnDropped))
+    tap.let(3)
+
+
+def test_a_turn_that_another_driver_takes_up_is_shown_once() -> None:
+    class FailsOnce(us.AgentCallback):
+        failed = False
+
+        def after_model_call(self, ctx: us.RunContext, turn: us.ModelTurn) -> None:
+            if not self.failed:
+                self.failed = True
+                raise RuntimeError("the callback is broken")
+
+    handle = clerk(text_turn("All ", "good."), callbacks=[FailsOnce()]).submit("go")
+    told = list(handle.events())
+
+    assert text_of(told) == text_of(list(handle.events())) == "All good."
+    assert handle.result(WAIT).text == "All good."
 
 
 def test_nothing_is_read_after_the_end_of_a_turn() -> None:

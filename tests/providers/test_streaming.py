@@ -228,19 +228,19 @@ def test_nothing_of_an_attempt_that_failed_is_given_but_its_tokens_count() -> No
 
 
 @pytest.mark.parametrize(
-    ("rest", "kind"),
+    ("rest", "kind", "retryable"),
     [
-        ((LATE,), ProviderError),
-        ((), BadReply),
-        ((as_events({"error": {"code": 502, "message": "upstream"}}),), ProviderError),
-        ((as_events("no JSON"),), BadReply),
-        ((as_events({"choices": 5}),), BadReply),
-        ((ends("abort"),), ProviderError),
+        ((LATE,), ProviderError, True),
+        ((), BadReply, True),
+        ((as_events({"error": {"code": 502, "message": "upstream"}}),), ProviderError, True),
+        ((as_events("no JSON"),), BadReply, False),
+        ((as_events({"choices": 5}),), BadReply, False),
+        ((ends("abort"),), ProviderError, True),
     ],
     ids=["reset", "no end", "error", "no JSON", "wrong shape", "aborted there"],
 )
 def test_an_error_behind_a_piece_that_was_shown_is_raised_with_the_turn_so_far(
-    rest: tuple[Chunk, ...], kind: type[ProviderError]
+    rest: tuple[Chunk, ...], kind: type[ProviderError], retryable: bool
 ) -> None:
     transport = Streams(Body(BEGIN, says("Half a"), COUNTS, *rest), whole("never"))
     client = openai(transport)
@@ -248,7 +248,7 @@ def test_an_error_behind_a_piece_that_was_shown_is_raised_with_the_turn_so_far(
     text, error = failing(client.stream(HELLO))
 
     assert text == "Half a"
-    assert (type(error), error.retryable, error.provider) == (kind, False, "openai")
+    assert (type(error), error.retryable, error.provider) == (kind, retryable, "openai")
     assert error.partial is not None
     assert (error.partial.text, error.partial.usage.total_tokens) == ("Half a", 5)
     assert len(transport.requests) == 1
@@ -382,7 +382,7 @@ def test_silence_ends_a_stream() -> None:
 
     text, error = failing(openai(Streams(body), clock).stream(HELLO))
 
-    assert (text, type(error), error.retryable) == ("Hi", ProviderTimeout, False)
+    assert (text, type(error)) == ("Hi", ProviderTimeout)
     assert "openai at api.openai.com sent nothing for 60 s in the middle of its answer" in str(error)
     assert body.closed
 
@@ -771,7 +771,7 @@ def test_a_stream_that_is_cut_off_gives_no_piece_twice(server: str, fault: str, 
         assert "".join(words) == "- Captain\n- Scoop"
         assert clock.slept == [0.5]
     else:
-        assert not error.retryable
+        assert error.retryable  # by the run's token, not by the client
         assert error.partial is not None
         assert "- Captain\n- Scoop".startswith(error.partial.text)
         assert clock.slept == []
@@ -791,7 +791,7 @@ def test_an_error_event_is_tried_again_only_before_text(server: str, events: int
     if error is None:
         assert (text, clock.slept) == ("- Captain\n- Scoop", [0.5])
     else:
-        assert (error.type, error.status, error.retryable) == ("overloaded_error", 529, False)
+        assert (error.type, error.status, error.retryable) == ("overloaded_error", 529, True)
         assert error.partial is not None
         assert error.partial.text
     assert (error is not None) == (events == 5)

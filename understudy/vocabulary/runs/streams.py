@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Generic, Self
 
 from .events import Event, RunFailed
 from .handles import RunHandle
+from .outcomes import Outcome
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -47,6 +48,15 @@ class RunStream(Generic[T_co]):
         if isinstance(event, RunFailed):
             self._failed = event.error
         return event
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return self.handle.run_id
+
+    def result(self, timeout: float | None = None) -> Outcome[T_co]:
+        """Return the run's outcome, as of `RunHandle`: waiting up to `timeout` seconds."""
+        return self.handle.result(timeout)
 
     def close(self) -> None:
         """Read no more. The run goes on."""
