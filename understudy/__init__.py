@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         first,
         preload,
     )
-    from understudy.actors.run_view.web_streams import sse
+    from understudy.actors.run_view.web_streams import agui, ai_sdk, sse
     from understudy.errors import (
         ActorError,
         AgentCrashed,
@@ -476,7 +476,7 @@ else:
             "TurnAssembler",
             "Workflow",
         ),
-        "understudy.actors.run_view.web_streams": ("sse",),
+        "understudy.actors.run_view.web_streams": ("agui", "ai_sdk", "sse"),
         "understudy.vocabulary.runs.streams": ("RunStream",),
         "understudy.orchestration.front_ends.event_json": ("event_json",),
         "understudy.orchestration.front_ends.agui": ("AguiEncoder",),
@@ -827,6 +827,8 @@ __all__ = [
     "WorkOverdue",
     "Workflow",
     "add_run_context",
+    "agui",
+    "ai_sdk",
     "answers_of",
     "ask_user",
     "calls",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from math import inf
 from typing import Protocol
 
+from understudy.orchestration.front_ends.agui import AguiEncoder
+from understudy.orchestration.front_ends.ai_sdk import AiSdkEncoder, Major
 from understudy.orchestration.front_ends.sse import HEARTBEAT, encode_event
 from understudy.vocabulary.runs.events import Event
 from understudy.vocabulary.runs.streams import RunStream
@@ -15,6 +17,11 @@ DEFAULT_HEARTBEAT = 15.0  # Seconds; proxies close a connection on which nothing
 
 class HasEvents(Protocol):
     """A handle of a run."""
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        ...
 
     def events(self, *, after: int | str | None = None, timeout: float | None = None) -> Iterator[Event]:
         """As of `RunHandle`."""
@@ -37,6 +44,58 @@ def sse(handle: HasEvents, *, after: int | str | None = None, heartbeat: float =
         ValueError: `after` is no event's id, or `heartbeat` no positive number. Raised at once.
     """
     return byte_stream(handle, encode_event, after, heartbeat)
+
+
+def agui(
+    handle: HasEvents,
+    *,
+    thread_id: str = "",
+    after: int | str | None = None,
+    heartbeat: float = DEFAULT_HEARTBEAT,
+    shown: Sequence[str] = (),
+) -> Generator[bytes]:
+    """Return the events of a run as AG-UI 1.0 in a `text/event-stream`: as `sse`, in the form of `AguiEncoder`.
+
+    Args:
+        handle: of the run.
+        thread_id: the client's name of the conversation; the run's id if it is empty.
+        after: as of `sse`. The client then gets a stream that begins in the middle.
+        heartbeat: as of `sse`.
+        shown: the calls that the client has already: `us.shown_calls(body)`.
+
+    Raises:
+        ValueError: as of `sse`.
+    """
+    encoder = AguiEncoder(thread_id=thread_id or handle.run_id, run_id=handle.run_id, shown=shown)
+    return byte_stream(handle, encoder.encode_bytes, after, heartbeat)
+
+
+def ai_sdk(
+    handle: HasEvents,
+    *,
+    message_id: str = "",
+    version: Major = 7,
+    after: int | str | None = None,
+    heartbeat: float = DEFAULT_HEARTBEAT,
+    shown: Sequence[str] = (),
+) -> Generator[bytes]:
+    """Return the events of a run as the UI message stream of Vercel's AI SDK: as `sse`, in the form of `AiSdkEncoder`.
+
+    The response needs the header `x-vercel-ai-ui-message-stream: v1`.
+
+    Args:
+        handle: of the run.
+        message_id: the id of the assistant's message; the run's id if it is empty.
+        version: of the client's package `ai`.
+        after: as of `sse`. The client then gets a stream that begins in the middle.
+        heartbeat: as of `sse`.
+        shown: the calls that the client has already: `us.shown_calls(body)`.
+
+    Raises:
+        ValueError: as of `sse`.
+    """
+    encoder = AiSdkEncoder(message_id or handle.run_id, version=version, shown=shown)
+    return byte_stream(handle, encoder.encode_bytes, after, heartbeat)
 
 
 def byte_stream(
@@ -63,7 +122,9 @@ def _bytes(
         try:
             for event in events:
                 after = event.id
-                yield encode(event)
+                told = encode(event)
+                if told:
+                    yield told
         except TimeoutError:
             yield HEARTBEAT
             events = handle.events(after=after, timeout=heartbeat)

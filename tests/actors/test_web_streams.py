@@ -12,6 +12,7 @@ from tests.support.events import numbers
 from tests.support.scripts import WAIT, eventually
 from tests.support.streaming import StreamedScript, Tap, text_turn
 from tests.support.tools import look
+from understudy.orchestration.front_ends.sse import HEARTBEAT
 
 
 def clerk(*turns: Any, **options: Any) -> us.Agent:
@@ -112,3 +113,32 @@ def test_a_stream_is_numbered_like_the_events() -> None:
 
     assert [event["seq"] for event in read(list(us.sse(handle))) if "offset" not in event] == numbers(told)
     eventually(lambda: not handle.running(), "the run is over")
+
+
+FORMS: list[Any] = [us.agui, us.ai_sdk]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_clients_of_other_protocols_get_the_text_and_heartbeats(form: Any) -> None:
+    tap = Tap(text_turn("a", "b"))
+    tap.let()
+    chunks: list[bytes] = []
+
+    for chunk in form(clerk(tap).submit("go"), heartbeat=0.01):
+        assert chunk
+        chunks.append(chunk)
+        if chunks.count(HEARTBEAT) == 2:
+            tap.let(3)
+
+    data = [line[6:] for line in b"".join(chunks).decode().splitlines() if line.startswith("data: {")]
+    assert chunks.count(HEARTBEAT) >= 2
+    assert "".join([str(json.loads(each)["delta"]) for each in data if "delta" in json.loads(each)]) == "ab"
+
+
+@pytest.mark.parametrize("form", [us.sse, *FORMS])
+def test_a_stream_object_is_refused_with_a_hint(form: Any) -> None:
+    with (
+        pytest.raises(TypeError, match=r"got a RunStream: pass its \.handle"),
+        clerk(text_turn("a")).stream("go") as stream,
+    ):
+        form(stream)
