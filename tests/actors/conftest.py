@@ -73,3 +73,10 @@ def empty_graph() -> Iterator[None]:
     """Fail a test that leaves a wait in the graph of waits; files ask for it with `usefixtures`."""
     yield
     eventually(lambda: len(graph) == 0, "no wait was left in the graph")
+
+
+@pytest.fixture
+def pair(url: str) -> Iterator[tuple[us.ActorSystem, us.ActorSystem]]:
+    """Return a system that drives runs, and one of its name that knows them by the store alone."""
+    with us.ActorSystem("shop", store=url) as drives, us.ActorSystem("shop", store=url) as reads:
+        yield drives, reads

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 import understudy as us
-from tests.support.events import DELTAS
-from tests.support.killing import Effects, forked, killed, worker
+from tests.support.events import DELTAS, numbered, shown
+from tests.support.killing import Effects, runners
 from tests.support.scripts import WAIT, eventually, finished, needs_approval
 from tests.support.streaming import StreamedScript, text_turn
-from understudy.actors.stores.inspection.stored_runs import runs_in
-from understudy.actors.stores.open_store import open_store
 from understudy.testing import calls, says
 
-NUMBERED = us.RunFinished | us.RunFailed
+ENDS = us.RunFinished | us.RunFailed
 
 
 @us.tool
@@ -59,28 +54,6 @@ def pays(request: us.ModelRequest) -> us.ModelTurn:
     return calls("pay", order="7") if request.turn == 1 else says("Paid.")
 
 
-def numbered(events: Iterable[us.Event]) -> list[us.Event]:
-    return [event for event in events if not isinstance(event, DELTAS)]
-
-
-def shown(events: Iterable[us.Event]) -> dict[tuple[int, int], str]:
-    """Return turn and attempt -> what the deltas of it say together; none has a gap or comes twice."""
-    found: dict[tuple[int, int], str] = {}
-    for event in events:
-        if isinstance(event, DELTAS):
-            key = event.turn, event.attempt
-            assert event.offset == len(found.get(key, ""))
-            found[key] = found.get(key, "") + event.text
-    return found
-
-
-@pytest.fixture
-def pair(url: str) -> Iterator[tuple[us.ActorSystem, us.ActorSystem]]:
-    """Return a system that drives runs, and one of its name that knows them by the store alone."""
-    with us.ActorSystem("shop", store=url) as drives, us.ActorSystem("shop", store=url) as reads:
-        yield drives, reads
-
-
 Pair = tuple[us.ActorSystem, us.ActorSystem]
 
 
@@ -95,7 +68,7 @@ def test_a_run_that_is_over_tells_all_its_events_elsewhere(pair: Pair) -> None:
     assert [event.time for event in numbered(stored)[:-1]] == [event.time for event in numbered(live)[:-1]]
     assert shown(stored) == shown(live)
     assert [event.seq for event in numbered(stored)] == list(range(len(numbered(stored))))
-    assert [type(event) for event in stored if isinstance(event, NUMBERED)] == [us.RunFinished]
+    assert [type(event) for event in stored if isinstance(event, ENDS)] == [us.RunFinished]
 
 
 def test_a_reader_goes_on_elsewhere_behind_any_event(pair: Pair) -> None:
@@ -169,7 +142,7 @@ def test_each_end_of_a_run_is_told_once(kind: str, pair: Pair) -> None:
     live, stored = list(handle.events()), list(reads.handle(handle.run_id).events())
 
     assert numbered(stored)[:-1] == numbered(live)[:-1]
-    assert [type(each) for each in stored if isinstance(each, NUMBERED)] == [type(live[-1])]
+    assert [type(each) for each in stored if isinstance(each, ENDS)] == [type(live[-1])]
     assert stored[-1].seq == live[-1].seq
     if isinstance(live[-1], us.RunFailed) and isinstance(stored[-1], us.RunFailed):
         assert (type(stored[-1].error), str(stored[-1].error)) == (type(live[-1].error), str(live[-1].error))
@@ -259,143 +232,42 @@ def test_events_of_a_user_are_erased_at_once(pair: Pair) -> None:
         stored.events()
 
 
-needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is killed after a fork")
+def test_a_run_that_is_cancelled_and_goes_on_at_once_has_both_ends(pair: Pair) -> None:
+    drives, reads = pair
+    began, goes_on = threading.Event(), threading.Event()
 
-
-@needs_fork
-def test_a_reader_goes_on_after_the_process_of_the_run_was_killed_between_two_turns(url: str, tmp_path: Path) -> None:
-    effects = Effects(tmp_path / "effects", 2)
-    agent = worker("clerk", effects.tool(idempotent=True), ["a", "b", "c"])
-    assert killed(lambda: agent.submit("go", system=us.ActorSystem("shop", store=url)).result())
-    effects.deadly = 0
-    with us.ActorSystem("shop", store=url) as reads, us.ActorSystem("shop", store=url) as goes_on:
-        (run,) = [each.run_id for each in left_in(url)]
-        events = reads.handle(run).events(timeout=WAIT)
-        before = [next(events), next(events), next(events)]
-        (handle,) = goes_on.recover(runners=[agent])
-        handle.result(timeout=WAIT)
-
-        told = [*before, *events]
-
-        assert numbered(told) == numbered(goes_on.handle(run).events())
-        assert [event.seq for event in numbered(told)] == list(range(len(numbered(told))))
-        finished_calls = [event.call.id for event in told if isinstance(event, us.ToolFinished)]
-        assert finished_calls == ["c0", "c1", "c2"]
-        assert [type(event) for event in told if isinstance(event, NUMBERED)] == [us.RunFinished]
-        assert list(reads.handle(run).events(after=before[-1].id)) == told[3:]
-
-
-class Pours:
-    """Writes a turn in two parts, and is killed after the first one in the process that is to die."""
-
-    name = "pours"
-
-    def __init__(self, place: Path | None, text: str) -> None:
-        self._place = place
-        self._text = text
-
-    def complete(self, request: us.ModelRequest) -> us.ModelTurn:
-        return calls("on_shelf", sku="A") if request.turn == 1 else says(self._text)
-
-    def stream(self, request: us.ModelRequest) -> Iterator[us.Piece]:
-        if request.turn == 1:
-            yield us.CallPiece(0, '{"sku": "A"}', id="c1", name="on_shelf")
-            yield us.TurnEnd()
-            return
-        yield us.TextPiece(self._text)
-        if self._place is not None:
-            eventually(self._place.exists, "the reader had a part of the turn")
-            os.kill(os.getpid(), signal.SIGKILL)
-        yield us.TurnEnd()
-
-
-def die_in_a_turn(url: str, place: Path) -> None:
-    """Drive a run, note the place of its reader in the middle of a turn, and be killed."""
-    agent = us.Agent("clerk", model=Pours(place, "No, "), tools=[on_shelf])
-    for event in agent.submit("go", system=us.ActorSystem("shop", store=url)).events():
-        if isinstance(event, us.TextDelta):
-            place.with_suffix(".new").write_text(event.id)
-            place.with_suffix(".new").rename(place)
-
-
-def left_in(url: str) -> list[us.StoredRunStatus]:
-    with us.ActorSystem("look", store=url):
-        database = open_store(url).database
-    assert database is not None
-    return [each for each in runs_in(database).statuses() if each.phase == "left"]
-
-
-@needs_fork
-@pytest.mark.parametrize("reader", ["elsewhere", "live", "too early"])
-def test_a_part_of_a_turn_whose_process_was_killed_is_taken_back(reader: str, url: str, tmp_path: Path) -> None:
-    assert killed(lambda: die_in_a_turn(url, tmp_path / "place"))
-    place = (tmp_path / "place").read_text()
-    agent = us.Agent("clerk", model=Pours(None, "Yes: seven."), tools=[on_shelf])
-    with us.ActorSystem("shop", store=url) as reads, us.ActorSystem("shop", store=url) as goes_on:
-        (run,) = [each.run_id for each in left_in(url)]
-        early = reads.handle(run).events(after=place, timeout=WAIT)
-        with pytest.raises(TimeoutError):
-            next(reads.handle(run).events(after=place, timeout=0))
-        (handle,) = goes_on.recover(runners=[agent], adopt=True)
-        live = handle.events(after=place)
-        handle.result(timeout=WAIT)
-
-        rest = list({"live": live, "elsewhere": reads.handle(run).events(after=place), "too early": early}[reader])
-
-    dropped, *deltas, turn, end = rest
-    assert isinstance(dropped, us.TurnDropped)
-    assert (dropped.turn, dropped.attempt, dropped.text, dropped.by) == (2, 1, "", "")
-    assert shown(deltas) == {(2, 2): "Yes: seven."}
-    assert isinstance(turn, us.TurnFinished)
-    assert isinstance(end, us.RunFinished)
-    assert (turn.seq, end.seq) == (int(place.partition(".")[0]) + 1, turn.seq + 1)
-
-
-@needs_fork
-def test_a_run_that_was_left_and_is_cancelled_has_a_last_event(url: str, tmp_path: Path) -> None:
-    agent = worker("clerk", Effects(tmp_path / "effects", 1).tool(), ["a"])
-    assert killed(lambda: agent.submit("go", system=us.ActorSystem("shop", store=url)).result())
-    with us.ActorSystem("shop", store=url) as system:
-        (run,) = [each.run_id for each in left_in(url)]
-        assert system.handle(run).cancel()
-
-        *before, end = system.handle(run).events()
-
-    assert isinstance(end, us.RunFailed)
-    assert isinstance(end.error, us.RunCancelled)
-    assert [event.seq for event in numbered([*before, end])] == list(range(len(numbered(before)) + 1))
-
-
-@needs_fork
-def test_events_come_from_a_process_that_drives_the_run_while_it_does(url: str, tmp_path: Path) -> None:
-    go, place = tmp_path / "go", tmp_path / "run"
-
+    @us.tool(idempotent=True)
     def wait() -> str:
-        eventually(go.exists, "the reader had the first events")
+        began.set()
+        goes_on.wait(WAIT)
         return "done"
 
-    def drive() -> None:
-        agent = us.Agent("slow", model=us.ScriptedModel([calls("wait"), says("Done.")]), tools=[wait])
-        handle = agent.submit("go", system=us.ActorSystem("shop", store=url))
-        place.with_suffix(".new").write_text(handle.run_id)
-        place.with_suffix(".new").rename(place)
-        handle.result(timeout=WAIT)
+    def next_turn(request: us.ModelRequest) -> us.ModelTurn:
+        return calls("wait") if request.turn == 1 else says("Done.")
 
-    child = forked(drive)
-    eventually(place.exists, "the run began")
-    with us.ActorSystem("shop", store=url) as reads:
-        events = reads.handle(place.read_text()).events(timeout=WAIT)
-        first = next(events)
-        go.touch()
-        told = [first, *events]
-    os.waitpid(child, 0)
+    agent = us.Agent("slow", model=us.FunctionModel(next_turn), tools=[wait])
+    handle = agent.submit("go", system=drives)
+    assert began.wait(WAIT)
+    handle.cancel()
+    error = handle.exception(timeout=WAIT)
+    assert isinstance(error, us.RunCancelled)
+    goes_on.set()
+    finished(agent.resume(error.token, system=drives))
 
-    assert [type(event) for event in numbered(told)] == [
-        us.TurnStarted,
-        us.TurnFinished,
-        us.ToolStarted,
-        us.ToolFinished,
-        us.TurnStarted,
-        us.TurnFinished,
-        us.RunFinished,
-    ]
+    stored = numbered(reads.handle(handle.run_id).events())
+
+    assert [event.seq for event in stored] == list(range(len(stored)))
+    assert [type(event) for event in stored if isinstance(event, ENDS)] == [us.RunFailed, us.RunFinished]
+
+
+@pytest.mark.parametrize("kind", ["sub-agent", "sequence", "parallel", "workflow"])
+def test_runs_of_each_kind_tell_elsewhere_what_they_tell_here(kind: str, pair: Pair, effects: Effects) -> None:
+    drives, reads = pair
+    runner, _ = runners(effects.tool())[kind]
+    handle = runner.submit("go", system=drives)
+    handle.result(timeout=WAIT)
+
+    live, stored = list(handle.events()), list(reads.handle(handle.run_id).events())
+
+    assert numbered(stored) == numbered(live)
+    assert shown(stored) == shown(live)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from time import monotonic
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import understudy as us
 from tests.support.deadly import DeadlyDatabase
+from tests.support.events import DELTAS
 from understudy.actors.stores.database import Database, Row
 from understudy.actors.stores.store import Store
 from understudy.orchestration.agent.run import AgentRun
@@ -36,7 +39,7 @@ MADE = "CREATE TABLE IF NOT EXISTS kill_effects (call_key TEXT NOT NULL, word TE
 STORED = "SELECT call_key FROM kill_effects WHERE call_key LIKE :app"
 ROWS_LEFT = """
 SELECT count(*) FROM understudy_run_rows JOIN understudy_runs ON understudy_runs.run = understudy_run_rows.run
-WHERE app = :app
+WHERE app = :app AND kind != 'event'
 """
 
 
@@ -89,12 +92,18 @@ class Play:
         self.database = database
         self.runner: Runner = scenario.runner(notes)
         self.system = us.ActorSystem(app, store=Store(database))
+        self.streams = crc32(app.encode()) % 2 == 1
+        """Whether the runs of this trial keep their events."""
 
     def begin(self) -> None:
         """Carry out the runs that are not there yet."""
         for number in range(len(self.found().runs), self.scenario.runs):
             options: dict[str, Any] = self.scenario.options()
-            self.settle(self.runner.run(f"go {number}", system=self.system, **options))
+            begin = self._streamed if self.streams else self.runner.run
+            self.settle(begin(f"go {number}", system=self.system, **options))
+
+    def _streamed(self, input: str, **options: Any) -> us.Outcome[Any]:
+        return self.runner.submit(input, **options).result(timeout=PATIENCE)
 
     def found(self) -> Left:
         """Look into the store."""
@@ -229,6 +238,9 @@ class Play:
         self._must(len(keys) == wanted, f"{len(keys)} calls had an effect, and not {wanted}")
         self._check_stored(effects)
         self._check_finished()
+        if self.streams:
+            for run_id in ids:
+                self._check_events(run_id)
         self._check_session()
         if self.scenario.has_memory:
             self._check_memory(ids)
@@ -248,6 +260,20 @@ class Play:
             run, _, place = each["key"].rpartition("/")
             is_new = (run, place.partition(".")[2]) not in finished
             self._must(is_new, f"call {each['key']} was finished, and was made again")
+
+    def _check_events(self, run_id: str) -> None:
+        """See whether a reader in this process gets each event of a run once, to its end."""
+        events = [each for each in self.system.handle(run_id).events() if not isinstance(each, DELTAS)]
+        seqs = [each.seq for each in events]
+        self._must(seqs == list(range(len(seqs))), f"events of run {run_id} have the numbers {seqs}")
+        ends = [each for each in events if isinstance(each, us.RunFinished | us.RunFailed)]
+        is_complete = isinstance(ends[-1], us.RunFinished) and isinstance(ends[-1].outcome, us.Complete)
+        self._must(is_complete and ends[-1] is events[-1], f"the ends of run {run_id} are {ends}")
+        open_turns = Counter[int]()
+        for each in events:
+            if isinstance(each, us.TurnStarted | us.TurnFinished):
+                open_turns[each.turn] += 1 if isinstance(each, us.TurnStarted) else -1
+        self._must(not +open_turns, f"turns {+open_turns} of run {run_id} began and did not end")
 
     def _check_session(self) -> None:
         idle = us.Agent("idle", model=us.ScriptedModel([says("done")]))
