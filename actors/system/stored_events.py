@@ -47,6 +47,8 @@ class StoredEvents:
         self._after = ""
         """The key of the last event that was read."""
         self._last: Event | None = None
+        self._is_known = False
+        """Whether the store had events of the run: one without a journal has a pause at most."""
 
     def before(self, first: int, end: int) -> Iterator[Event]:
         """Iterate over the events from one number to another, the latter not included, without waiting for any."""
@@ -95,13 +97,14 @@ class StoredEvents:
 
     def _page(self) -> EventPage:
         page = self._read(self._after)
-        if page is None:
+        if page is None and self._is_known:
             raise KeyError(f"the store has no run {self._run_id!r} any more")
-        if not page.are_kept and not page.rows:
+        if page is None or not (page.are_kept or page.rows):
             raise StoreError(
                 f"the store has no events of run {self._run_id}: it keeps those of runs that were begun, or went on, with stream, "
                 f"submit or submit_resume, until {EVENTS_KEPT:g} s after their end"
             )
+        self._is_known = True
         return page
 
     def _told(self, page: EventPage) -> Iterator[Event]:

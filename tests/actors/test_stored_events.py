@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import understudy as us
 from tests.support.events import DELTAS, numbered, shown
 from tests.support.killing import Effects, runners
+from tests.support.run_events import read_sse
 from tests.support.scripts import WAIT, eventually, finished, needs_approval
 from tests.support.streaming import StreamedScript, text_turn
 from understudy.testing import calls, says
@@ -209,6 +211,51 @@ def test_a_run_that_is_not_streamed_has_no_events_elsewhere_and_its_reader_hears
 
     with pytest.raises(us.StoreError, match=r"begun, or went on, with stream, submit or submit_resume, until 3600 s"):
         list(reads.handle(outcome.run_id).events())
+
+
+def test_a_run_that_waits_and_has_no_journal_has_no_events(url: str) -> None:
+    with us.ActorSystem("shop", store=url, journal=False) as system:
+        waits = needs_approval(cashier().submit("go", system=system).result(timeout=WAIT))
+    with us.ActorSystem("shop", store=url) as reads, pytest.raises(us.StoreError, match="has no events"):
+        list(reads.handle(waits.run_id).events())
+
+
+def test_a_run_that_is_erased_while_it_is_read_is_gone(pair: Pair) -> None:
+    drives, reads = pair
+    goes_on = threading.Event()
+
+    def wait() -> str:
+        goes_on.wait(WAIT)
+        return "done"
+
+    agent = us.Agent("slow", model=us.ScriptedModel([calls("wait"), says("Done.")]), tools=[wait])
+    handle = agent.submit("go", system=drives, user_id="ada")
+    events = reads.handle(handle.run_id).events(timeout=WAIT)
+    next(events)
+
+    reads.erase("ada")
+
+    with pytest.raises(KeyError):
+        list(events)
+    goes_on.set()
+    assert isinstance(handle.exception(timeout=WAIT), us.LeaseLost)
+
+
+def test_a_browser_that_comes_back_goes_on_in_another_process(pair: Pair) -> None:
+    drives, reads = pair
+    handle = clerk().submit("Do we have A-113?", system=drives)
+    whole = sent(us.sse(handle))
+    at = next(number for number, (kind, _) in enumerate(whole) if kind == "tool_finished")
+
+    rest = sent(us.sse(reads.handle(handle.run_id), after=whole[at][1]))
+
+    assert rest == whole[at + 1 :]
+
+
+def sent(chunks: Iterable[bytes]) -> list[tuple[str, str]]:
+    """Return type and id of each event but the deltas."""
+    found = read_sse(b"".join(chunks))
+    return [(each.event, each.last_id) for each in found if not each.event.endswith("_delta")]
 
 
 def test_a_system_without_a_journal_has_no_handles_of_runs(tmp_path: Path) -> None:

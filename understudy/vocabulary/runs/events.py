@@ -77,14 +77,15 @@ class TurnDropped(_Event):
     """What was shown of a turn does not stand: stop showing its text.
 
     A callback or guardrail rejected or replaced the turn of the last `TurnFinished`, or the model call failed after a part
-    of the turn was shown.
+    of the turn was shown. A reader that goes on in the middle of a turn is told the same if the process that showed it has died;
+    then the event has the number of the event before it.
     """
 
     turn: int
     text: str
-    """The text of the turn's `TextDelta` events."""
+    """The text of the turn's `TextDelta` events; empty if the process that showed it has died."""
     by: str
-    """The callback's name; empty if the model call failed."""
+    """The callback's name; empty if the model call failed, or its process died."""
     attempt: int = 1
     """The attempt whose deltas were shown."""
 
