@@ -72,7 +72,7 @@ def error_of(data: Data) -> BaseException:
 def outcome_data(outcome: Outcome[object]) -> Data:
     """Return an outcome as plain data. A value that a user's own code cannot give as such is left out."""
     data: Data = {}
-    for name in _names(type(outcome)):
+    for name in names_of(type(outcome)):
         value = getattr(outcome, name)
         try:
             data[name] = _FORMS[name].data(value) if name in _FORMS else plain_value(value)
@@ -88,13 +88,20 @@ def outcome_of(data: Data) -> Outcome[object]:
         Exception: it is no outcome that this version knows.
     """
     kind = _OUTCOMES[data["status"]]
-    known = {name: each for name, each in data.items() if name in _names(kind)}
+    known = {name: each for name, each in data.items() if name in names_of(kind)}
     return kind(**{name: _FORMS[name].read(each) if name in _FORMS else each for name, each in known.items()})
 
 
-def _names(kind: type[object]) -> frozenset[str]:
+_NAMES: dict[type[object], tuple[str, ...]] = {}
+"""Class -> the names of its fields."""
+
+
+def names_of(kind: type[object]) -> tuple[str, ...]:
     """Return the names of the fields of a class."""
-    return frozenset([field.name for field in fields(cast(Any, kind))])
+    found = _NAMES.get(kind)
+    if found is None:
+        found = _NAMES[kind] = tuple([field.name for field in fields(cast(Any, kind))])
+    return found
 
 
 _EMPTY = object()

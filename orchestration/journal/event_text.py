@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
-from typing import Any, NamedTuple, TypeAlias, cast, get_args
+from typing import Any, NamedTuple, TypeAlias, get_args
 
 from understudy.errors import RunCancelled
 from understudy.vocabulary.messages import ModelTurn, ToolCall, ToolResult, Usage
 from understudy.vocabulary.runs.events import Event, RunFailed
 from understudy.vocabulary.runs.outcome_data import plain_value
 
-from .ending_data import Form, adapted, error_data, error_of, outcome_data, outcome_of
+from .ending_data import Form, adapted, error_data, error_of, names_of, outcome_data, outcome_of
 
 SEQ_DIGITS = 12
 
@@ -44,7 +43,7 @@ def event_text(event: Event, shown: Shown = ()) -> str:
         TypeError, ValueError: JSON cannot carry a value.
     """
     data: dict[str, Any] = {"type": type(event).__name__}
-    for name in _names(type(event)):
+    for name in names_of(type(event)):
         value = getattr(event, name)
         data[name] = _FORMS[name].data(value) if name in _FORMS and value is not None else value
     if shown:
@@ -64,7 +63,7 @@ def event_of_text(text: str) -> WrittenEvent | None:
         data: dict[str, Any] = json.loads(text)
         kind = _KINDS[data.pop("type")]
         shown = [tuple(each) for each in data.pop("shown", ())]
-        given = {name: _read(name, each) for name, each in data.items() if name in _names(kind)}
+        given = {name: _read(name, each) for name, each in data.items() if name in names_of(kind)}
         return WrittenEvent(kind(**given), shown)
     except Exception:  # noqa: BLE001 (a later version wrote it: the events after it are of use still)
         return None
@@ -79,11 +78,6 @@ def _read(name: str, data: Any) -> Any:
 
 
 _KINDS: Mapping[str, type[Event]] = {each.__name__: each for each in get_args(Event)}
-
-
-def _names(kind: type[object]) -> tuple[str, ...]:
-    """Return the names of the fields of a class."""
-    return tuple([field.name for field in fields(cast(Any, kind))])
 
 
 _FORMS: Mapping[str, Form] = {
