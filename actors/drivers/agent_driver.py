@@ -198,7 +198,7 @@ class AgentDriver:
             try:
                 turn = record.keep(ask_model(record, epoch, model, request, scope))
             except BaseException as error:
-                record.cut_off(scope, error)
+                record.cut_off(scope, error, scope.partial)
                 if isinstance(error, ContextOverflow) and shortened(record, epoch, error):
                     return
                 raise
@@ -222,6 +222,7 @@ class AgentDriver:
             limit, is_in_pieces = self._model_time, False
         scope = TurnScope(None if limit is None else time.monotonic() + limit, time.monotonic, record.scope)
         scope.is_turn, scope.log, scope.turn, scope.is_streamed = True, record.log, request.turn, is_in_pieces
+        scope.partial = None
         return scope
 
     def _sum_up(self, step: CallModel) -> None:

@@ -66,8 +66,9 @@ class CallbackDispatcher:
         self._record.unfed = None
         held = any(callback.hold is not None for callback in self._record.agent.callbacks)
         told = replace(turn, parts=(), refusal="") if held else turn  # readers see nothing of what is held back
+        was_shown = self._record.log.is_showing
         self._record.log.note((machine.state.turns, told))
-        if turn.text:
+        if turn.text or was_shown:
             self._record.log.note(Dropped(machine.state.turns, told.text, ruling.by))
 
     # --- tool calls

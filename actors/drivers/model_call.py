@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, cast
 
 from understudy.actors.run_view.errors import bad_stream, checked_turn, model_failure, model_timeout
+from understudy.actors.run_view.failsafe import safely
 from understudy.actors.run_view.log import RunLog
 from understudy.actors.run_view.shown_turn import ShownTurn
 from understudy.actors.runs.ownership import Stale
 from understudy.errors import ProviderError, RunTimedOut, UnderstudyError
+from understudy.orchestration.agent.turn_checks import fault_of_usage
 from understudy.orchestration.streaming.turn_assembler import TurnAssembler
 from understudy.orchestration.supervision.call_time import GRACE
 from understudy.vocabulary.context.scope import enter_scope, leave_scope
-from understudy.vocabulary.messages import ModelRequest, ModelTurn
-from understudy.vocabulary.models import DEFAULT_IDLE_TIMEOUT, Model, StreamingModel, guards_itself
+from understudy.vocabulary.messages import NO_USAGE, ModelRequest, ModelTurn
+from understudy.vocabulary.models import DEFAULT_IDLE_TIMEOUT, Model, StreamingModel, can_stream, guards_itself
 from understudy.vocabulary.pieces import Piece
 
 if TYPE_CHECKING:
@@ -30,7 +33,7 @@ def is_streamed(record: AgentRunRecord, model: object) -> bool:
 
     A callback with `hold="turn"` wants nothing shown before it has seen the turn.
     """
-    if not (record.streams or record.log.has_listeners) or not callable(getattr(model, "stream", None)):
+    if not (record.streams or record.log.has_listeners) or not can_stream(model):
         return False
     return all(callback.hold is None for callback in record.agent.callbacks)
 
@@ -57,11 +60,15 @@ def ask_model(record: AgentRunRecord, epoch: int, model: Model, request: ModelRe
     except RunTimedOut as error:
         if record.scope.remaining() == 0.0:
             raise
-        raise model_timeout(record, None if scope.remaining() == 0.0 else error) from error
+        late = model_timeout(record, None if scope.remaining() == 0.0 else error)
+        late.partial = scope.partial
+        raise late from error
     except (UnderstudyError, Stale):
         raise
     except BaseException as error:  # a model's failure is the run's, not the agent's: another driver would not help
-        raise model_failure(record, error) from error
+        failure = model_failure(record, error)
+        failure.partial = scope.partial
+        raise failure from error
     finally:
         leave_scope(token)
 
@@ -69,7 +76,7 @@ def ask_model(record: AgentRunRecord, epoch: int, model: Model, request: ModelRe
 class _StreamedTurn:
     """One stream of a model, read to its end on the driver's thread."""
 
-    __slots__ = ("_assembler", "_epoch", "_idle", "_model", "_record", "_request", "_shown")
+    __slots__ = ("_assembler", "_epoch", "_idle", "_model", "_record", "_request", "_scope", "_shown")
 
     def __init__(
         self, record: AgentRunRecord, epoch: int, model: StreamingModel, request: ModelRequest, scope: TurnScope
@@ -78,6 +85,7 @@ class _StreamedTurn:
         self._epoch = epoch
         self._model = model
         self._request = request
+        self._scope = scope
         self._assembler = TurnAssembler()
         self._shown = ShownTurn(request.turn)
         if request.output is not None:
@@ -95,11 +103,12 @@ class _StreamedTurn:
                     if self._assembler.is_complete:
                         break  # a stream that goes on after its end must not keep the run
             finally:
-                _close(pieces)
+                self._close(pieces)
             return self._whole()
         except BaseException as error:
-            if isinstance(error, ProviderError) and error.partial is None and self._assembler.parts():
-                error.partial = self._assembler.partial()
+            partial = self._scope.partial = self._partial()
+            if isinstance(error, ProviderError) and error.partial is None:
+                error.partial = partial
             self._log.take_back()
             raise
 
@@ -122,7 +131,11 @@ class _StreamedTurn:
             self._assembler.add(piece)
         except (TypeError, ValueError) as error:
             raise bad_stream(self._record, str(error)) from None
-        if self._idle is not None:
+        if self._assembler.is_complete:
+            return  # it is paid for, whoever has the run by now
+        if self._idle is None:
+            self._record.refuse_stale(self._epoch)
+        else:
             self._record.renew_step(self._epoch, time.monotonic() + self._idle + GRACE)
         if self._shown.add(piece):
             if self._shown.attempt:
@@ -130,20 +143,24 @@ class _StreamedTurn:
             else:
                 self._log.show(self._shown)
 
+    def _close(self, pieces: Iterator[Piece]) -> None:
+        close = getattr(pieces, "close", None)
+        if callable(close):  # what it raises must not hide the turn, or the error
+            safely(self._record, close)
+
+    def _partial(self) -> ModelTurn | None:
+        """Return what came of the turn, for its tokens are paid for; None if nothing came."""
+        partial = self._assembler.partial()
+        if fault_of_usage(partial.usage):
+            partial = replace(partial, usage=NO_USAGE)
+        return partial if partial.parts or partial.usage != NO_USAGE else None
+
     def _whole(self) -> ModelTurn:
         try:
             turn = self._assembler.turn()
         except ValueError as error:
             raise bad_stream(self._record, str(error)) from None
-        turn = checked_turn(self._record, turn)
-        self._log.shown_whole()
-        return turn
-
-
-def _close(pieces: Iterator[Piece]) -> None:
-    close = getattr(pieces, "close", None)
-    if callable(close):
-        close()
+        return checked_turn(self._record, turn)
 
 
 def first_deadline(scope: TurnScope, model: object) -> float:

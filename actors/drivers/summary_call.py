@@ -44,7 +44,7 @@ def sum_up(record: AgentRunRecord, epoch: int, model: Model, request: ModelReque
         own = record.agent.model_timeout
         limit = timeout_of(model) if isinstance(own, Unset) else own
         scope = TurnScope(None if limit is None else time.monotonic() + limit, time.monotonic, record.scope)
-        scope.is_turn, scope.log, scope.turn, scope.is_streamed = is_own, record.log, None, False
+        scope.is_turn, scope.log, scope.turn, scope.is_streamed, scope.partial = is_own, record.log, None, False, None
         deadline = inf if scope.deadline is None else scope.deadline + GRACE
         record.begin_step(epoch, SUMMING, deadline, None, QUESTION)
         try:

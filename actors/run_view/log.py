@@ -194,7 +194,7 @@ class RunLog:
         self.times: list[float] = []
         """When each fact was noted, on the monotonic clock; it has the time before `facts` has the fact."""
         self._showing: ShownTurn | None = None
-        """The turn that readers are shown, until it has come whole or was taken back."""
+        """The turn that readers are shown, until it is told as a whole or taken back."""
         self._ended = False
         self._is_sealed = False
         """Whether it takes nothing more but the ending."""
@@ -208,6 +208,8 @@ class RunLog:
         with self._lock:
             if self._is_sealed:
                 return
+            if self._showing is not None and isinstance(fact, (tuple, Dropped)):
+                self._showing = None
             self.times.append(time.monotonic())
             self.facts.append(fact)
             for listener in self._listeners:
@@ -254,10 +256,6 @@ class RunLog:
                     pass
         return max(number, 1) + self.attempts_before(turn)
 
-    def shown_whole(self) -> None:
-        """Note that the turn that was shown has come whole."""
-        self._showing = None
-
     def take_back(self) -> None:
         """Note that what was shown of a turn does not stand: its model call failed. The end of the run notes it, too."""
         with self._lock:
@@ -276,6 +274,11 @@ class RunLog:
         """Tell the listeners that the turn that is shown has grown."""
         for listener in self._listeners:
             listener.wake()
+
+    @property
+    def is_showing(self) -> bool:
+        """Whether readers were shown something of a turn that has not been told as a whole."""
+        return self._showing is not None
 
     @property
     def has_listeners(self) -> bool:

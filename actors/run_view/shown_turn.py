@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
+from understudy.orchestration.streaming.turn_assembler import joined
 from understudy.vocabulary.pieces import CallPiece, Piece, ReasoningPiece, TextPiece
 
 SegmentKind: TypeAlias = Literal["text", "reasoning", "call"]
@@ -22,7 +23,7 @@ class Segment:
         pieces: grows, until there is a next segment.
     """
 
-    __slots__ = ("at", "call_id", "index", "kind", "name", "pieces")
+    __slots__ = ("_half", "at", "call_id", "index", "kind", "name", "pieces")
 
     def __init__(self, kind: SegmentKind, index: int = 0, call_id: str = "", name: str = "") -> None:
         self.kind: SegmentKind = kind
@@ -31,10 +32,17 @@ class Segment:
         self.name = name
         self.pieces: list[str] = []
         self.at = 0.0
+        self._half = ""
+        """The first half of a character whose second half has not come."""
 
     def grow(self, text: str) -> None:
         """Add a piece that came now."""
         self.at = time.monotonic()
+        if self._half or "\ud800" <= text[-1:] <= "\udbff":  # a character came in two pieces
+            text = joined([self._half, text])
+            is_half = "\ud800" <= text[-1:] <= "\udbff"
+            self._half = text[-1] if is_half else ""
+            text = text[:-1] if is_half else text
         self.pieces.append(text)
 
 

@@ -326,6 +326,11 @@ class AgentRunRecord(RunRecord):
             self._check(epoch)
             self.step_deadline = deadline
 
+    def refuse_stale(self, epoch: int) -> None:
+        """Raise `Stale` to a driver that has the run no more."""
+        with self.lock:
+            self._check(epoch)
+
     def begin_batch(self, epoch: int, batch: FinishedCalls) -> None:
         """Note the calls that the driver is about to run at the same time."""
         with self.lock:
@@ -372,11 +377,11 @@ class AgentRunRecord(RunRecord):
             self.machine.write_off(turn)
         raise Stale
 
-    def cut_off(self, scope: Scope, error: BaseException) -> None:
+    def cut_off(self, scope: Scope, error: BaseException, partial: ModelTurn | None = None) -> None:
         """Count a model call that failed, if a part of its turn came or the call was cut short; `scope` is the call's."""
         if self.machine is None:
             return
-        partial = error.partial if isinstance(error, ProviderError) else None
+        partial = error.partial if isinstance(error, ProviderError) else partial
         if partial is not None or scope.cancelled or scope.remaining() == 0.0:
             safely(self, self.machine.write_off, partial)  # the call's own error is the one to tell
         else:

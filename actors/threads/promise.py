@@ -165,7 +165,7 @@ def taken(news: queue.SimpleQueue[T], timeout: float | None = None) -> T | None:
         The entry; None if there was none for `timeout` seconds.
     """
     slice_of_main = SLICE if threading.current_thread() is threading.main_thread() else None
-    deadline = None if timeout is None else time.monotonic() + timeout
+    deadline = None if timeout is None or timeout > threading.TIMEOUT_MAX else time.monotonic() + timeout
     while True:
         left = None if deadline is None else max(0.0, deadline - time.monotonic())
         longest = slice_of_main if left is None else left if slice_of_main is None else min(left, slice_of_main)

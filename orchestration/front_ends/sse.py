@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from math import isfinite
 
 from understudy.vocabulary.messages import JsonValue
 from understudy.vocabulary.runs.events import Event, ReasoningDelta, TextDelta
@@ -27,8 +28,21 @@ quoted: Callable[[str], str] = json.encoder.encode_basestring_ascii
 
 
 def json_text(value: JsonValue) -> str:
-    """Return a JSON value as one line of ASCII. What JSON has no number for, such as infinity, must not be in it."""
-    return _ENCODER.encode(value)
+    """Return a JSON value as one line of ASCII. What JSON has no number for, such as infinity, is null."""
+    try:
+        return _ENCODER.encode(value)
+    except ValueError:
+        return _ENCODER.encode(_with_nulls(value))
+
+
+def _with_nulls(value: JsonValue) -> JsonValue:
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _with_nulls(each) for key, each in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_with_nulls(each) for each in value]
+    return value
 
 
 def frame(data: str, *, event: str = "", id: str = "") -> bytes:

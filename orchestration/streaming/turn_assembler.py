@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Sequence
 
 from understudy.vocabulary.json_reading import arguments
 from understudy.vocabulary.messages import (
@@ -20,6 +21,10 @@ REASONING, TEXT, WHOLE, CALL = 0, 1, 2, 3
 """Kinds of parts, in the order in which those of one number stand."""
 
 
+HALF = re.compile("[\ud800-\udbff]")
+"""The first half of a character outside of the basic plane, as JSON may have it."""
+
+
 class _Open:
     """A part that pieces are added to."""
 
@@ -35,7 +40,7 @@ class _Open:
 
     def closed(self, kind: int) -> Part:
         """Return the part as it is now."""
-        text = "".join(self.texts)
+        text = joined(self.texts)
         if kind == TEXT:
             return TextPart(text, self.signature)
         if kind == REASONING:
@@ -44,6 +49,14 @@ class _Open:
             return self.whole
         given, bad = arguments(text)
         return ToolCall(self.id, self.name, given, bad, signature=self.signature)
+
+
+def joined(texts: Sequence[str]) -> str:
+    """Join pieces of a text. The two halves of a character outside of the basic plane may come in two pieces."""
+    text = "".join(texts)
+    if text.isascii() or not HALF.search(text):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
 class TurnAssembler:
@@ -128,7 +141,7 @@ class TurnAssembler:
             reason = "tool_calls" if any(type(part) is ToolCall for part in parts) else "stop"
         return ModelTurn(
             parts,
-            self._usage if end.usage == NO_USAGE else end.usage,
+            self._tokens(),
             reason,
             end.raw_finish_reason or (reason if end.finish_reason is None else None),
             refusal=end.refusal,
@@ -144,7 +157,11 @@ class TurnAssembler:
         """
         complete = frozenset(self._complete())
         keys = [key for key in sorted(self._open) if key[1] != CALL or (key in complete and self._open[key].name)]
-        return ModelTurn(tuple([self._open[key].closed(key[1]) for key in keys]), self._usage, "other", dialect=dialect)
+        parts = tuple([self._open[key].closed(key[1]) for key in keys])
+        return ModelTurn(parts, self._tokens(), "other", dialect=dialect)
+
+    def _tokens(self) -> Usage:
+        return self._usage if self._end is None or self._end.usage == NO_USAGE else self._end.usage
 
     def _complete(self) -> list[tuple[int, int]]:
         return [key for key in sorted(self._open) if self._end is not None or key != self._last]

@@ -43,6 +43,10 @@ class AnthropicStream:
         self._ending: JsonObject = {}
         """The `delta` with the stop reason."""
 
+    @property
+    def has_turn(self) -> bool:
+        return self.is_over
+
     def take(self, event: JsonObject, name: str) -> Sequence[Piece]:
         match text(event, "type") or name:
             case "content_block_delta":

@@ -44,6 +44,10 @@ class GoogleStream:
         """False: with code execution a finish reason can come in the middle, so only the end of the body is the end."""
         return False
 
+    @property
+    def has_turn(self) -> bool:
+        return self.is_over
+
     def take(self, event: JsonObject, name: str) -> list[Piece]:
         self._model = self._model or text(event, "modelVersion")
         self._id = self._id or text(event, "responseId")

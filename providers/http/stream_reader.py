@@ -47,6 +47,11 @@ class StreamReader:
         """Whether nothing that follows counts."""
         return self._decoder.is_over
 
+    @property
+    def has_turn(self) -> bool:
+        """Whether the turn is complete, and only counts of tokens may follow."""
+        return self._decoder.has_turn
+
     def feed(self, chunk: bytes) -> Generator[Piece]:
         """Yield the pieces in the next bytes.
 

@@ -118,7 +118,7 @@ class StreamedCall:
         self, attempt: StreamedAttempt, reader: StreamReader, response: httpx.Response, key: Secret
     ) -> Generator[Piece, None, TurnEnd]:
         try:
-            for chunk in attempt.chunks():
+            for chunk in _until_lost(attempt.chunks(), reader):
                 yield from reader.feed(chunk)
                 if reader.is_over:
                     attempt.drain()
@@ -133,6 +133,15 @@ class StreamedCall:
         if turn.finish_reason == "other":
             raise unfinished(without_key(turn, key), self.outgoing.provider)
         return end
+
+
+def _until_lost(chunks: Generator[bytes], reader: StreamReader) -> Generator[bytes]:
+    """Yield the body as it comes; if it is lost behind the end of the turn, as if it had ended there."""
+    try:
+        yield from chunks
+    except ProviderError:
+        if not reader.has_turn:
+            raise
 
 
 def _is_stream(response: httpx.Response) -> bool:

@@ -47,6 +47,10 @@ class OpenAIStream:
         self._legacy: list[JsonObject] = []
         """Pieces of `function_call`, kept until the end: it repeats a call of `tool_calls`, if there is one."""
 
+    @property
+    def has_turn(self) -> bool:
+        return self._has_ended
+
     def take(self, event: JsonObject, name: str) -> list[Piece]:
         found: list[Piece] = []
         if not self._id:  # Azure's first chunk has none

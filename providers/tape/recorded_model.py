@@ -13,6 +13,7 @@ from understudy.vocabulary.models import (
     Model,
     Renewable,
     StreamingModel,
+    can_stream,
     guards_itself,
     streamed_timeout_of,
     timeout_of,
@@ -52,7 +53,7 @@ class RecordedModel:
         # Prices and the provider's features are looked up by these.
         self.provider, _, self.model = name.partition(":")
         self.model_timeout = timeout_of(model)
-        if callable(getattr(model, "stream", None)):
+        if can_stream(model):
             self.stream = self._stream
             self.streamed_timeout = streamed_timeout_of(model)
             if guards_itself(model):

@@ -20,6 +20,11 @@ class StreamDecoder(Protocol):
         """Whether nothing that follows counts."""
         ...
 
+    @property
+    def has_turn(self) -> bool:
+        """Whether the turn is complete, and only counts of tokens may follow. Google can go on behind a finish reason."""
+        ...
+
     def take(self, event: JsonObject, name: str) -> Sequence[Piece]:
         """Return the pieces of the next event.
 

@@ -6,6 +6,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
+from unittest.mock import MagicMock
 
 import pytest
 from hypothesis import given, settings
@@ -296,17 +297,18 @@ def test_tokens_of_a_stream_that_fails_are_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("end", "kind"),
-    [(lambda handle: handle.cancel(), us.RunCancelled), (lambda handle: None, us.ProviderTimeout)],
+    ("is_cancelled", "kind"),
+    [(True, us.RunCancelled), (False, us.ProviderTimeout)],
     ids=["cancelled", "timed out"],
 )
-def test_a_run_that_is_ended_in_mid_turn_takes_back_what_was_shown(end: Any, kind: type[Exception]) -> None:
+def test_a_run_that_is_ended_in_mid_turn_takes_back_what_was_shown(is_cancelled: bool, kind: type[Exception]) -> None:
     tap = Tap(text_turn("half ", "a ", "word"))
     tap.let(2)
-    handle = clerk(tap, model_timeout=None if kind is us.RunCancelled else 0.3).submit("go")
+    handle = clerk(tap, model_timeout=None if is_cancelled else 0.3).submit("go")
     events = handle.events()
     seen = next(event for event in events if isinstance(event, us.TextDelta))
-    end(handle)
+    if is_cancelled:
+        handle.cancel()
 
     rest = [seen, *events]
 
@@ -330,6 +332,89 @@ def test_a_turn_that_another_driver_takes_up_is_shown_once() -> None:
 
     assert text_of(told) == text_of(list(handle.events())) == "All good."
     assert handle.result(WAIT).text == "All good."
+
+
+def test_a_stream_of_a_run_that_is_over_is_closed_at_its_next_piece() -> None:
+    tap = Tap(text_turn("a", "b", "c"))
+    tap.let()
+    handle = clerk(tap, model_timeout=60).submit("go")
+    next(event for event in handle.events() if isinstance(event, us.TextDelta))
+
+    handle.cancel()
+    tap.let()
+
+    assert tap.closed.wait(WAIT)
+    assert text_of(list(handle.events())) == "a"
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        [us.UsagePiece(us.Usage(7, 3))],
+        [us.TextPiece("a"), us.TurnEnd("done", usage=us.Usage(7, 3))],  # type: ignore[arg-type]
+        [us.CallPiece(arguments="{}"), us.TurnEnd(usage=us.Usage(7, 3))],
+    ],
+)
+def test_tokens_of_a_turn_that_is_refused_are_counted(turn: list[us.Piece]) -> None:
+    error = clerk(turn).submit("go").exception(WAIT)
+
+    assert isinstance(error, us.BadReply)
+    assert error.usage == us.Usage(7, 3)
+
+
+def test_a_count_that_is_no_count_is_left_out() -> None:
+    error = clerk([us.UsagePiece(us.Usage(-7, 3)), us.TextPiece("a")]).submit("go").exception(WAIT)
+
+    assert isinstance(error, us.BadReply)
+    assert error.partial is not None and (error.partial.text, error.partial.usage) == ("a", us.Usage())
+
+
+class ClosesBadly:
+    """Yields pieces, and fails when it is closed."""
+
+    def __init__(self, *pieces: us.Piece) -> None:
+        self._pieces = iter(pieces)
+
+    def __iter__(self) -> Iterator[us.Piece]:
+        return self
+
+    def __next__(self) -> us.Piece:
+        return next(self._pieces)
+
+    def close(self) -> None:
+        raise RuntimeError("cannot be closed")
+
+
+def test_a_stream_that_cannot_be_closed_gives_its_turn() -> None:
+    assert clerk(gives(ClosesBadly(us.TextPiece("ok"), us.TurnEnd()))).submit("go").result(WAIT).text == "ok"
+
+
+def test_a_character_that_comes_in_two_pieces_is_whole_in_the_answer_and_for_readers() -> None:
+    handle = clerk(text_turn("go \ud83d", "\ude00!")).submit("go")
+
+    assert handle.result(WAIT).text == "go \U0001f600!"
+    assert text_of(list(handle.events())) == "go \U0001f600!"
+
+
+def test_a_turn_without_text_that_is_rejected_is_taken_back() -> None:
+    rail = us.OutputGuardrail("polite", lambda _, text: "rude" if "A-1" in text else None)
+    turn = [us.CallPiece(name="final_answer"), us.CallPiece(0, '{"sku": "A-1"}'), us.TurnEnd()]
+    handle = clerk(turn, output_type=Order, output_mode="tool", callbacks=[rail]).submit("go")
+
+    assert isinstance(handle.exception(WAIT), us.CallbackAbort)
+    assert [event.by for event in handle.events() if isinstance(event, us.TurnDropped)] == ["polite"]
+
+
+class Censored(StreamedScript):
+    """Answers by a `complete` of its own."""
+
+    def complete(self, request: us.ModelRequest) -> us.ModelTurn:
+        return says("censored")
+
+
+@pytest.mark.parametrize("model", [Censored([text_turn("secret")]), MagicMock(complete=gives(says("censored")))])
+def test_a_stream_that_does_not_belong_to_complete_is_not_asked(model: Any) -> None:
+    assert us.Agent("clerk", model=model).submit("go").result(WAIT).text == "censored"
 
 
 def test_nothing_is_read_after_the_end_of_a_turn() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -12,6 +13,7 @@ from typing import cast
 
 import pykka
 import pytest
+from flask import Flask
 
 from tests.support.killing import killed
 from tests.support.paths import ROOT, wire_folder
@@ -32,6 +34,7 @@ from understudy import (
     SessionState,
     Tool,
 )
+from understudy.actors.system import default_system
 from understudy.testing import ScriptedModel, calls, says
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -54,7 +57,7 @@ def shown(number: int, document: Path) -> str:
 
 
 def test_every_program_has_a_file() -> None:
-    assert FILES.keys() == set(range(1, 19))
+    assert FILES.keys() == set(range(1, 20))
 
 
 @pytest.mark.parametrize("number", FILES)
@@ -294,6 +297,18 @@ def test_a_tool_that_is_never_run_twice_by_mistake(tmp_path: Path) -> None:
     outcome = handle.result(timeout=WAIT)
     assert [result.content for message in outcome.messages for result in message.tool_results] == ["R-7-250", "booked"]
     assert shelf.units == 5
+
+
+def test_a_stream_to_a_browser(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(default_system, "_default", None)
+    with performed(FILES[19]) as names:
+        browser = cast("Flask", names["app"]).test_client()
+        asked = browser.post("/ask", json={"text": "How many?", "conversation": "c-1"})
+        first, *_, last = [json.loads(line[6:]) for line in asked.text.splitlines() if line.startswith("data: ")]
+        back = browser.get(f"/runs/{first['run_id']}/events", headers={"Last-Event-ID": first["id"]})
+
+    assert last["outcome"]["text"] == "We have seven."
+    assert "We have seven." in back.text and first["id"] != "" and '"turn_started"' not in back.text
 
 
 def test_from_pykka(capsys: pytest.CaptureFixture[str]) -> None:

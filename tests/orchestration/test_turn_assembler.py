@@ -123,6 +123,16 @@ def test_a_partial_turn_has_what_came_but_no_call_that_is_still_written() -> Non
     )
 
 
+@pytest.mark.parametrize(("texts", "text"), [(("\ud83d", "\ude00"), "\U0001f600"), (("a\ud83d", "b"), "a\ud83db")])
+def test_the_two_halves_of_a_character_are_joined(texts: tuple[str, ...], text: str) -> None:
+    assembler = us.TurnAssembler()
+    for each in texts:
+        assembler.add(us.TextPiece(each))
+    assembler.add(us.TurnEnd())
+
+    assert assembler.turn().text == text
+
+
 def test_a_turn_without_its_end_is_no_turn() -> None:
     assembler = us.TurnAssembler()
     assembler.add(us.TextPiece("The answer is 4"))

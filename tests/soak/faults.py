@@ -113,8 +113,9 @@ def _ended(system: us.ActorSystem, trial: Trial) -> tuple[str, str]:
     """Carry out one trial, and return its fault and how its run ended."""
     with trial.model() as model:
         # One round is enough for recordings that call tools: nobody has those tools.
-        handle = us.Agent("clerk", model=model, max_iterations=1).submit(CHAOTIC, system=system, timeout=PATIENCE)
+        agent = us.Agent("clerk", model=model, max_iterations=1)
+        begun = agent.replace(model=us.FunctionModel(model.complete))  # the recordings are of whole turns
         try:
-            return trial.fault, type(handle.result(BOUND)).__name__
+            return trial.fault, type(begun.submit(CHAOTIC, system=system, timeout=PATIENCE).result(BOUND)).__name__
         except us.UnderstudyError as error:
             return trial.fault, type(error).__name__

@@ -145,6 +145,22 @@ def streamed_timeout_of(model: ModelName | Model) -> float | None:
     return own if isinstance(own, (int, float)) and own > 0 else None
 
 
+def can_stream(model: object) -> bool:
+    """Whether a model has a `stream`, of its own or of its class, that says the same as its `complete`.
+
+    A class that overrides `complete` alone is asked by that, and an object that answers to every name has no `stream`.
+    """
+    own: dict[str, object] = getattr(model, "__dict__", {})
+    if "stream" in own:
+        return callable(own["stream"])
+    for cls in type(model).__mro__:
+        if "stream" in vars(cls):
+            return callable(vars(cls)["stream"])
+        if "complete" in vars(cls):
+            return False
+    return False
+
+
 def guards_itself(model: object) -> bool:
     """Whether a model ends its streams that stand still: it has an `idle_timeout`, in seconds, or None for no limit."""
     return hasattr(model, "idle_timeout")

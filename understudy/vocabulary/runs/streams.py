@@ -70,5 +70,9 @@ class RunStream(Generic[T_co]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.close()
-        self.handle.cancel()
+        try:
+            self.close()
+        except ValueError:  # another thread is reading: it gets the end of the run
+            pass
+        finally:
+            self.handle.cancel()
