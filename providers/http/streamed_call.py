@@ -137,9 +137,11 @@ class StreamedCall:
 
 def _until_lost(chunks: Generator[bytes], reader: StreamReader) -> Generator[bytes]:
     """Yield the body as it comes; if it is lost behind the end of the turn, as if it had ended there."""
+    import httpx
+
     try:
         yield from chunks
-    except ProviderError:
+    except (ProviderError, httpx.HTTPError):
         if not reader.has_turn:
             raise
 

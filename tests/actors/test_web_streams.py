@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 import understudy as us
 from tests.support.events import numbers
@@ -142,3 +143,19 @@ def test_a_stream_object_is_refused_with_a_hint(form: Any) -> None:
         clerk(text_turn("a")).stream("go") as stream,
     ):
         form(stream)
+
+
+class Measured(BaseModel):
+    length: float
+
+
+@pytest.mark.parametrize("form", [us.sse, *FORMS])
+def test_a_number_that_json_has_no_word_for_does_not_end_the_stream(form: Any) -> None:
+    handle = clerk(text_turn('{"length": ', "1e999}"), output_type=Measured).submit("go")
+    output: object = handle.result(WAIT).output
+    assert output == Measured(length=float("inf"))
+
+    told = b"".join(form(handle)).decode()
+
+    assert "inf" not in told.lower().replace("info", "")
+    assert told.count("run_finished") + told.count("RUN_FINISHED") + told.count('"type":"finish"') >= 1

@@ -369,6 +369,15 @@ def test_a_stream_longer_than_the_limit_is_refused() -> None:
 # Time
 
 
+def test_an_answer_stands_if_its_connection_is_lost_behind_the_finish_reason() -> None:
+    client = openai(Streams(Body(BEGIN, says("Whole."), COUNTS, ends("stop"), LATE), whole("never")))
+
+    turn = turn_of(client.stream(HELLO))
+
+    assert (turn.text, turn.finish_reason, turn.usage.total_tokens) == ("Whole.", "stop", 5)
+    assert client.in_flight.taken == 0
+
+
 def test_a_long_stream_has_no_limit_by_default() -> None:
     clock = FakeTime()
     slow = [each for word in "abcdef" for each in (lambda: clock.sleep(50.0), says(word))]
