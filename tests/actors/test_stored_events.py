@@ -13,7 +13,7 @@ from tests.support.events import DELTAS, numbered, shown
 from tests.support.killing import Effects, runners
 from tests.support.run_events import read_sse
 from tests.support.scripts import WAIT, eventually, finished, needs_approval
-from tests.support.streaming import StreamedScript, text_turn
+from tests.support.streaming import StreamedScript, Tap, text_turn
 from understudy.testing import calls, says
 
 ENDS = us.RunFinished | us.RunFailed
@@ -305,6 +305,30 @@ def test_a_run_that_is_cancelled_and_goes_on_at_once_has_both_ends(pair: Pair) -
 
     assert [event.seq for event in stored] == list(range(len(stored)))
     assert [type(event) for event in stored if isinstance(event, ENDS)] == [us.RunFailed, us.RunFinished]
+
+
+@pytest.mark.parametrize("journal", [True, False])
+def test_a_run_that_is_cancelled_in_the_middle_of_a_turn_counts_on_when_it_goes_on(journal: bool, store: str) -> None:
+    tap = Tap(text_turn("Yes: ", "seven."))
+    agent = us.Agent("clerk", model=StreamedScript([tap]))
+    with us.ActorSystem("shop", store=store, journal=journal) as system:
+        handle = agent.submit("go", system=system)
+        tap.let()
+        next(event for event in handle.events() if isinstance(event, us.TextDelta))
+        handle.cancel()
+        error = handle.exception(timeout=WAIT)
+        assert isinstance(error, us.RunCancelled)
+        before = numbered(handle.events())
+        tap.let(9)
+
+        again = agent.submit_resume(error.token, system=system)
+        told = [*before, *numbered(again.events())]
+
+    assert [type(event) for event in before] == [us.TurnStarted, us.TurnDropped, us.RunFailed]
+    assert [event.seq for event in told] == list(range(len(told)))
+    if journal:
+        with us.ActorSystem("shop", store=store) as reads:
+            assert [type(event) for event in numbered(reads.handle(handle.run_id).events())] == [*map(type, told)]
 
 
 @pytest.mark.parametrize("kind", ["sub-agent", "sequence", "parallel", "workflow"])
