@@ -11,11 +11,13 @@ from understudy.actors.journal.kept_events import KeptEvents
 from understudy.actors.journal.run_journals import RunJournals
 from understudy.actors.run_view.errors import named
 from understudy.actors.run_view.failsafe import safely
+from understudy.actors.run_view.log import Diverged
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.group_record import GroupRunRecord
 from understudy.actors.runs.saving import save
 from understudy.errors import RunError
 from understudy.vocabulary.context.overlays import lasting
+from understudy.vocabulary.runs.outcomes import Complete
 
 from .late_ends import LateEnds
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from understudy.actors.stores.database import Sql
     from understudy.actors.stores.maps.map_table import MapTable
     from understudy.orchestration.journal.rows import JournalRow
-    from understudy.vocabulary.runs.outcomes import Complete, Outcome
+    from understudy.vocabulary.runs.outcomes import Outcome
 
 
 class Journaling:
@@ -210,6 +212,8 @@ def _last_events(record: RunRecord, told: Outcome[object] | BaseException | None
     kept = None if record.journal is None else record.journal.kept
     if kept is None or told is None:
         return ()
+    if isinstance(told, Complete) and record.lease is not None and record.lease.came_between:
+        record.log.note(Diverged(record.lease.came_between))  # its memory notes it later, when nothing more is taken
     record.log.seal()
     rows: Sequence[JournalRow] = ()
 

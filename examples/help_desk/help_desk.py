@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections import OrderedDict
 from collections.abc import Iterator
 
 from flask import Flask, Response, abort, request
@@ -16,7 +15,6 @@ from flask import Flask, Response, abort, request
 import understudy as us
 
 ORDERS = {7: "lost by the carrier", 8: "on its way"}
-MOST_RUNS = 1000  # Runs that a page can be reloaded for.
 PAUSE = 0.05  # Seconds between two words of the stand-in.
 
 
@@ -75,42 +73,31 @@ desk = us.Agent(
     system_prompt="You are the help desk of a shop. Look orders up. Offer a refund for an order that is lost.",
     tools=[order_status, refund],
 )
+system = us.ActorSystem("help-desk", store=os.environ.get("HELP_DESK_STORE", "sqlite:///help_desk.db"))
 app = Flask(__name__)
-stays: OrderedDict[str, list[us.RunHandle[str]]] = OrderedDict()
-"""Id of a run -> its handles: one, and one more for each time it went on after an approval."""
-
-
-def _kept(handle: us.RunHandle[str]) -> dict[str, str]:
-    stays.setdefault(handle.run_id, []).append(handle)
-    while len(stays) > MOST_RUNS:
-        stays.popitem(last=False)
-    return {"run": handle.run_id}
-
-
-def _stream(handles: list[us.RunHandle[str]], after: str | None) -> Iterator[bytes]:
-    for handle in handles[:-1]:
-        yield from list(us.sse(handle, after=after))[:-1]  # without its end: the question was answered
-    yield from us.sse(handles[-1], after=after)
 
 
 @app.post("/ask")
 def ask() -> dict[str, str]:
-    return _kept(desk.submit(request.get_json()["text"]))
+    return {"run": desk.submit(request.get_json()["text"], system=system).run_id}
 
 
 @app.post("/answer")
 def answer() -> dict[str, str]:
     given = request.get_json()
     decision = us.Approve() if given["approve"] is True else us.Reject("the customer said no")
-    return _kept(desk.submit_resume(given["token"], decision))
+    return {"run": desk.submit_resume(given["token"], decision, system=system).run_id}
 
 
 @app.get("/runs/<run_id>/events")
 def events(run_id: str) -> Response:
     """Send the events of a run. A browser that comes back sends the id of its last event, and goes on behind it."""
-    if run_id not in stays:
+    try:
+        stream = us.sse(system.handle(run_id), after=request.headers.get("Last-Event-ID"))
+    except KeyError:
         abort(404)
-    stream = _stream(list(stays[run_id]), request.headers.get("Last-Event-ID"))
+    except ValueError:
+        abort(400)
     return Response(stream, mimetype="text/event-stream", headers={"cache-control": "no-store"})
 
 
@@ -152,16 +139,13 @@ function line(kind, text) {
 }
 
 const show = {
-  turn_started: () => { said = null; },
+  turn_started: () => { said = null; answered(); },
   text_delta: event => { said = said || line("said", ""); said.textContent += event.text; },
   turn_dropped: () => { if (said) { said.remove(); said = null; } },
-  tool_started: event => line("tool", `looking: ${event.call.name}`),
+  tool_started: event => answered() || line("tool", `looking: ${event.call.name}`),
   tool_finished: event => line("tool", `${event.result.name}: ${event.result.content}`),
   run_failed: event => { line("failed", event.error.message); leave(); },
-  run_finished: event => {
-    leave();
-    if (event.outcome.status === "needs_approval") approval(event.outcome);
-  },
+  run_finished: event => event.outcome.status === "needs_approval" ? approval(event.outcome) : leave(),
 };
 
 function approval(outcome) {
@@ -173,6 +157,8 @@ function approval(outcome) {
     box.append(button);
   }
 }
+
+function answered() { for (const box of log.querySelectorAll(".approval")) box.remove(); }
 
 function leave() { source.close(); source = null; }
 
