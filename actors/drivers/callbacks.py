@@ -64,8 +64,9 @@ class CallbackDispatcher:
     def _feed_ruling(self, machine: AgentRun, turn: ModelTurn, ruling: Ruling) -> None:
         machine.turn_ruled(turn, ruling)
         self._record.unfed = None
-        held = any(callback.hold is not None for callback in self._record.agent.callbacks)
-        told = replace(turn, parts=(), refusal="") if held else turn  # readers see nothing of what is held back
+        told = turn
+        if self._record.holds_turns:  # then readers see nothing of a turn that was refused
+            told = replace(turn, parts=(), refusal="")
         was_shown = self._record.log.is_showing
         self._record.log.note((machine.state.turns, told))
         if turn.text or was_shown:

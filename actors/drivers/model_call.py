@@ -29,13 +29,9 @@ if TYPE_CHECKING:
 
 
 def is_streamed(record: AgentRunRecord, model: object) -> bool:
-    """Whether the next turn is to be shown while it is written: somebody may read it, and the model can do it.
-
-    A callback with `hold="turn"` wants nothing shown before it has seen the turn.
-    """
-    if not (record.streams or record.log.has_listeners) or not can_stream(model):
-        return False
-    return all(callback.hold is None for callback in record.agent.callbacks)
+    """Whether the next turn is to be shown while it is written: somebody may read it, and the model can do it."""
+    is_read = record.streams or record.log.has_listeners
+    return is_read and can_stream(model) and not record.holds_turns
 
 
 def ask_model(record: AgentRunRecord, epoch: int, model: Model, request: ModelRequest, scope: TurnScope) -> ModelTurn:
@@ -132,7 +128,7 @@ class _StreamedTurn:
         except (TypeError, ValueError) as error:
             raise bad_stream(self._record, str(error)) from None
         if self._assembler.is_complete:
-            return  # it is paid for, whoever has the run by now
+            return  # the whole turn is paid for, so it is returned even if another driver has the run by now
         if self._idle is None:
             self._record.refuse_stale(self._epoch)
         else:

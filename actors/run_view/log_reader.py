@@ -104,6 +104,7 @@ class LogReader:
                 continue
             yield from self._before(fact)
             if not isinstance(fact, ENDINGS) or len(self._path) == 1:
+                self._note_beginning(fact, at)
                 event = event_of(fact, self._about(self._seq, at), self._duration(fact, at), self._attempts)
                 if event is not None:
                     yield event
@@ -142,29 +143,34 @@ class LogReader:
                 if self._outputs is not None:
                     yield from self._outputs.after(delta)
 
-    def _duration(self, fact: RunLogEntry, at: float) -> float:
-        """Return how long it took what ends with a fact; noted are the beginnings."""
+    def _note_beginning(self, fact: RunLogEntry, at: float) -> None:
+        """Note when what begins with a fact began, and which attempt at a model call it is."""
         match fact:
             case ChildBegan(run_id=key):
                 self._began[key] = at
+            case int() as turn:
+                self._began[TURN] = at
+                if (
+                    self._shown is None or self._shown.shown.turn != turn
+                ):  # else a new driver takes a turn that came whole
+                    self._attempts = 1 + self._log.attempts_before(turn)
+                    self._shown = None
+            case Retried(what="model", attempt=failed, turn=int() as turn):
+                self._attempts = failed + 1 + self._log.attempts_before(turn)
+            case _:
+                pass
+
+    def _duration(self, fact: RunLogEntry, at: float) -> float:
+        """Return the seconds that what ends with a fact took; 0 if nothing ends."""
+        match fact:
             case ChildEnded(child=ChildBegan(run_id=key)):
                 return at - self._began.pop(key, at)
             case (int(), ModelTurn()):
                 return at - self._began.pop(TURN, at)
-            case int():
-                self._began[TURN] = at
-                if (
-                    self._shown is None or self._shown.shown.turn != fact
-                ):  # else it came whole, and another driver has it
-                    self._attempts = 1 + self._log.attempts_before(fact)
-                    self._shown = None
-            case Retried(what="model", attempt=failed, turn=int() as turn):
-                self._attempts = failed + 1 + self._log.attempts_before(turn)
             case _ if isinstance(fact, ENDINGS):
                 return at - self._log.began
             case _:
-                pass
-        return 0.0
+                return 0.0
 
     def _before(self, fact: RunLogEntry) -> Iterator[Event]:
         """Tell to its end what ends with a fact: nothing of it comes later."""

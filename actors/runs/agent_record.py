@@ -169,6 +169,11 @@ class AgentRunRecord(RunRecord):
         return bool(self.machine.state.turns) and len(self.machine.state.messages) > self.journal.written.messages
 
     @property
+    def holds_turns(self) -> bool:
+        """Whether a callback wants readers to be shown nothing of a turn before it has seen the turn."""
+        return any(callback.hold is not None for callback in self.agent.callbacks)
+
+    @property
     def pauses(self) -> Sequence[Pause]:
         return () if self.machine is None else self.machine.pauses
 

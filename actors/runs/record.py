@@ -518,7 +518,7 @@ class RunRecord(Ownership, ABC):
         if isinstance(ending, BaseException):
             safely(self, describe, self, ending)
         if keep is not None:
-            safely(self, self.log.seal)  # first: what is kept has the number of the event after the end
+            safely(self, self.log.seal)  # before `keep`, which stores the number of the next event
             safely(self, keep)
         self.ending = ending
         # Before the log: a reader may take the token from the last event and go on with the run, under the same id.

@@ -62,7 +62,7 @@ def _sorted(given: Sequence[Given]) -> Answers:
     answer: dict[str, PauseAnswer] = {}
     for id, each in given:
         if (id.token, id.of) != (first.token, first.of):
-            raise ValueError("the request holds answers to different pauses; send those to the last one")
+            raise ValueError("the request holds answers to different pauses; send only the answers to the latest pause")
         known = answer.get(id.pause_id)
         calls = dict(known) if isinstance(known, Mapping) else {}
         if id.call_id in calls or (known is not None and (id.call_id is None or not isinstance(known, Mapping))):

@@ -115,7 +115,7 @@ class RunParts:
 
         Args:
             why: what a call without a result is told to have come to.
-            keep: ids of calls that wait for a person, or for a run inside that does.
+            keep: ids of calls that stay open: they wait for a person, or for a run inside that waits for one.
         """
         yield from self._close_text()
         yield from self.calls.void(why, keep)

@@ -137,7 +137,7 @@ class ShownCalls:
 
         Args:
             why: in words for the user.
-            keep: ids of those that wait for a person, or for a run inside that does.
+            keep: ids of calls that stay open: they wait for a person, or for a run inside that waits for one.
         """
         for id in [id for id, call in self._open.items() if id not in keep or not call.is_ready]:
             yield self._void(id, why)
