@@ -3,6 +3,7 @@
 from understudy.providers.anthropic.client import Anthropic
 from understudy.providers.google.gemini import Gemini
 from understudy.providers.google.vertex import Vertex
+from understudy.providers.http.client_options import ClientOptions
 from understudy.providers.http.credentials import Secret
 from understudy.providers.http.retries import Timing
 from understudy.providers.offline.doubles import FunctionModel, ScriptedModel
@@ -15,6 +16,7 @@ from .catalogue import resolve
 
 __all__ = [
     "Anthropic",
+    "ClientOptions",
     "FunctionModel",
     "Gemini",
     "OpenAI",

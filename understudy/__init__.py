@@ -121,6 +121,7 @@ if TYPE_CHECKING:
     from understudy.orchestration.front_ends.event_json import event_json
     from understudy.providers import (
         Anthropic,
+        ClientOptions,
         FunctionModel,
         Gemini,
         OpenAI,
@@ -504,6 +505,7 @@ else:
         "understudy.vocabulary.context.prices": ("Price",),
         "understudy.providers": (
             "Anthropic",
+            "ClientOptions",
             "FunctionModel",
             "Gemini",
             "OpenAI",
@@ -630,6 +632,7 @@ __all__ = [
     "ChildStarted",
     "CircleRefused",
     "CircularAgentCall",
+    "ClientOptions",
     "CompactedMemory",
     "Compaction",
     "CompactionFailed",

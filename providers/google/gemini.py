@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar, Unpack
 from urllib.parse import quote
 
-from understudy.providers.http.attempt import MAX_REPLY_BYTES
+from understudy.providers.http.client_options import ClientOptions
 from understudy.providers.http.credentials import KeyLike, Secret
-from understudy.providers.http.model_client import DEFAULT_ATTEMPTS, DEFAULT_IN_FLIGHT, HttpModel
+from understudy.providers.http.model_client import HttpModel
 from understudy.providers.http.options import checked_version
-from understudy.providers.http.retries import Timing
-from understudy.vocabulary.checks import UNSET, Unset
 from understudy.vocabulary.messages import JsonObject, ModelRequest, ModelTurn
-from understudy.vocabulary.models import DEFAULT_IDLE_TIMEOUT
 
 from . import wire
 from .stream import GoogleStream
-
-if TYPE_CHECKING:
-    import httpx
 
 GEMINI = "https://generativelanguage.googleapis.com"
 API_VERSION = "v1beta"  # Gemini API, API versions: the version with tools, thinking and JSON Schema.
@@ -37,16 +31,7 @@ class Gemini(HttpModel):
             or repr.
         base_url: the address without a version; without it Google is asked.
         api_version: the version in the path.
-        timeout: seconds one attempt may take, from connecting to the last byte; None for as long as the call may take.
-        model_timeout: seconds one call may take with all its attempts; None for no limit. In a run the agent's own number
-            goes before. Without either it is 120, or `timeout` if that is longer; a streamed call has no limit then.
-        attempts: how often a request is sent at most when errors are worth a retry.
-        transport: where requests go; tests pass an `httpx.MockTransport`.
-        timing: the clock, sleep and randomness of timeouts and retries.
-        max_reply_bytes: the longest response that is read.
-        max_in_flight: how many attempts may be under way at once; further calls wait in turn.
-        idle_timeout: seconds without any byte after which a streamed answer counts as lost; its first byte is waited for
-            as long, but at least 120 seconds. None for no limit.
+        options: those that all clients share, `ClientOptions`.
     """
 
     provider: ClassVar[str] = "gemini"
@@ -58,29 +43,10 @@ class Gemini(HttpModel):
         api_key: KeyLike | None = None,
         base_url: str | None = None,
         api_version: str = API_VERSION,
-        timeout: float | None = None,
-        model_timeout: float | Unset | None = UNSET,
-        attempts: int = DEFAULT_ATTEMPTS,
-        transport: httpx.BaseTransport | None = None,
-        timing: Timing | None = None,
-        max_reply_bytes: int = MAX_REPLY_BYTES,
-        max_in_flight: int = DEFAULT_IN_FLIGHT,
-        idle_timeout: float | None = DEFAULT_IDLE_TIMEOUT,
+        **options: Unpack[ClientOptions],
     ) -> None:
         self._version = checked_version(api_version)
-        super().__init__(
-            model,
-            api_key=api_key,
-            base_url=base_url,
-            timeout=timeout,
-            model_timeout=model_timeout,
-            attempts=attempts,
-            transport=transport,
-            timing=timing,
-            max_reply_bytes=max_reply_bytes,
-            max_in_flight=max_in_flight,
-            idle_timeout=idle_timeout,
-        )
+        super().__init__(model, api_key=api_key, base_url=base_url, **options)
 
     def _url(self) -> str:
         return f"{self._place()}:generateContent"

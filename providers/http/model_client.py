@@ -19,9 +19,11 @@ from understudy.vocabulary.models import DEFAULT_IDLE_TIMEOUT, DEFAULT_MODEL_TIM
 from understudy.vocabulary.pieces import Piece
 
 from .attempt import MAX_REPLY_BYTES, Attempt, Outgoing, Reply
+from .client_options import show_options
 from .connections import Connections
 from .credentials import KeyLike, KeySource, Secret, checked_key, key_source
 from .environment import KEYS, first_set, refuse_offline
+from .extra_headers import HeadersLike, KeyAndHeaders, checked_headers
 from .in_flight import InFlight
 from .options import checked_count, checked_model, checked_url
 from .retries import Timing, keep_trying
@@ -40,6 +42,9 @@ DEFAULT_ATTEMPTS = 3  # Enough for an outage of some seconds; more attempts need
 
 class HttpModel(ABC):
     """A model behind an HTTP API; safe to share between threads, usable in forked children.
+
+    Its constructor has the options of `ClientOptions` as parameters, with their defaults. Classes with options of their own
+    take the shared ones as `**options: Unpack[ClientOptions]` and pass them on.
 
     Attributes:
         in_flight: the limit of its calls in flight; clients with the same key may share it.
@@ -61,6 +66,7 @@ class HttpModel(ABC):
         timeout: float | None = None,
         model_timeout: float | Unset | None = UNSET,
         attempts: int = DEFAULT_ATTEMPTS,
+        extra_headers: HeadersLike | None = None,
         transport: httpx.BaseTransport | None = None,
         timing: Timing | None = None,
         max_reply_bytes: int = MAX_REPLY_BYTES,
@@ -89,7 +95,12 @@ class HttpModel(ABC):
         self._timing = Timing() if timing is None else timing
         self._connections = Connections(transport, clock=self._timing.clock)
         self._keys: KeySource | None = None
-        self._key_used: Secret | None = None
+        self._key_used: KeyAndHeaders | None = None
+        self._extra_headers = checked_headers(extra_headers, lambda: self._auth(Secret("none")))
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        show_options(cls, HttpModel.__init__)
 
     def complete(self, request: ModelRequest) -> ModelTurn:
         """Return the model's turn for `request`.
@@ -143,7 +154,7 @@ class HttpModel(ABC):
             idle_timeout=self.idle_timeout,
             until=until,
             max_bytes=self._max_bytes,
-            auth=self._auth,
+            auth=self._headers,
             decoder=self._decoder,
             turn_in=lambda reply, key: self._turn(outgoing, reply, key),
         )
@@ -159,8 +170,9 @@ class HttpModel(ABC):
         self._connections.close()
 
     def known_keys(self) -> list[Secret]:
-        """Return the given key and the key of the latest call, so that a recording can hide both."""
-        return [key for key in (self._given_key, self._key_used) if isinstance(key, Secret)]
+        """Return the given key, and the key and secret headers of the latest call, so that a recording can hide them."""
+        given = [self._given_key] if isinstance(self._given_key, Secret) else []
+        return given if self._key_used is None else [*given, *self._key_used.keys()]
 
     def __enter__(self) -> Self:
         return self
@@ -258,8 +270,13 @@ class HttpModel(ABC):
         return ask(self._used(renewed))
 
     def _used(self, key: Secret) -> Secret:
-        self._key_used = key
-        return key
+        self._key_used = used = KeyAndHeaders(key, self._extra_headers.current())
+        return used
+
+    def _headers(self, key: Secret) -> Mapping[str, str]:
+        """Return the headers of an attempt in clear text."""
+        extra = key.headers if isinstance(key, KeyAndHeaders) else {}
+        return {**{name: value.reveal() for name, value in extra.items()}, **self._auth(key)}
 
     def _asked(self, outgoing: Outgoing, key: Secret, until: float) -> ModelTurn:
         timeout = max(0.0, min(self._timeout or inf, until - self._timing.clock()))
@@ -272,7 +289,7 @@ class HttpModel(ABC):
                 refusal = account.refusal() if waited and account is not None else None
                 if refusal is not None:
                     raise refusal
-                turn = self._turn(outgoing, attempt.send(self._connections, lambda: self._auth(key)), key)
+                turn = self._turn(outgoing, attempt.send(self._connections, lambda: self._headers(key)), key)
                 if account is not None:  # before the slot goes to the next call, which must see the spending
                     account.pay_ahead(turn.usage)
             return turn

@@ -28,16 +28,7 @@ class OpenAI(HttpModel):
         base_url: the address with its version, such as `http://127.0.0.1:11434/v1`; without it `OPENAI_BASE_URL` is read
             at each call, else requests go to OpenAI. To other servers the limit on tokens is sent as `max_tokens`, which
             they know, and not as `max_completion_tokens`.
-        timeout: seconds one attempt may take, from connecting to the last byte; None for as long as the call may take.
-        model_timeout: seconds one call may take with all its attempts; None for no limit. In a run the agent's own number
-            goes before. Without either it is 120, or `timeout` if that is longer; a streamed call has no limit then.
-        attempts: how often a request is sent at most when errors are worth a retry.
-        transport: where requests go; tests pass an `httpx.MockTransport`.
-        timing: the clock, sleep and randomness of timeouts and retries.
-        max_reply_bytes: the longest response that is read.
-        max_in_flight: how many attempts may be under way at once; further calls wait in turn.
-        idle_timeout: seconds without any byte after which a streamed answer counts as lost; its first byte is waited for
-            as long, but at least 120 seconds. None for no limit.
+        options: those that all clients share, `ClientOptions`.
     """
 
     provider: ClassVar[str] = "openai"

@@ -17,6 +17,7 @@ OPTIONS = {
     "api_version": "api_version",
     "project": "project",
     "location": "location",
+    "betas": "betas",
     "attempt_timeout": "timeout",
     "idle_timeout": "idle_timeout",
     "attempts": "attempts",
@@ -31,7 +32,13 @@ Client = tuple[ModelName, tuple[tuple[str, object], ...]]
 
 def options_of(agent: AgentGrammar) -> dict[str, object]:
     """Return the options that an agent sets for its model's client, as arguments of the class."""
-    return {option: given for key, option in OPTIONS.items() if (given := getattr(agent, key)) is not None}
+    given = {option: getattr(agent, key) for key, option in OPTIONS.items()}
+    # A tuple can be compared by its hash, as agents with equal options share a client.
+    return {
+        option: tuple(cast("list[object]", value)) if isinstance(value, list) else value
+        for option, value in given.items()
+        if value is not None
+    }
 
 
 def client(name: ModelName, options: dict[str, object]) -> Model:
@@ -53,7 +60,7 @@ def option_problem(name: ModelName, key: str, value: JsonValue) -> str:
     if OPTIONS[key] not in taken:
         known = listed([key for key, option in OPTIONS.items() if option in taken], "no such options")
         return f"{name.provider} has no {key!r}; it takes {known}"
-    if not isinstance(value, str):
+    if not isinstance(value, str | list):
         return ""
     try:
         client(ModelName(name.provider, "a-model"), {OPTIONS[key]: value})

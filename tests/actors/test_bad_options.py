@@ -106,6 +106,7 @@ CLIENT = {
     "timeout": f"None {SECONDS}",
     "model_timeout": f"None {SECONDS}",
     "attempts": COUNT,
+    "extra_headers": f"None map {FUNCTION}",
     "transport": "None",
     "timing": "None",
     "max_reply_bytes": COUNT,

@@ -89,6 +89,10 @@ NOT_IN_SPECS = {
         for client in (us.OpenAI, us.Anthropic, us.Gemini, us.Vertex)
         for name in ("transport", "timing")
     },
+    **{
+        f"{client.__name__}.extra_headers": "headers may hold keys, which never stand in a spec; a model with some is registered"
+        for client in (us.OpenAI, us.Anthropic, us.Gemini, us.Vertex)
+    },
 }
 """Parameter -> why no spec says it."""
 
