@@ -204,7 +204,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.sdk_calls", description=__doc__)
     parser.add_argument("--calls", type=int, default=300, help="how many calls a process makes (300)")
     parser.add_argument("--passes", type=int, default=5, help="how often each does the job, in turn (5)")
-    parser.add_argument("--only", action="append", choices=list(SDKS), help="measure only this; may be given several times")
+    parser.add_argument(
+        "--only", action="append", choices=list(SDKS), help="measure only this; may be given several times"
+    )
     options = parser.parse_args(arguments)
     print(f"{'CPU, medians':<26} {'a call':>9} {'the SDK':>9} {'ratio':>6} {'a delta':>9} {'the SDK':>9} {'ratio':>6}")
     for kind, sdk in SDKS.items():
