@@ -190,6 +190,10 @@ def embedded_failure(value: JsonValue, body: bytes, *, provider: str) -> Provide
     return _error(said, status, {}, body, provider, 0.0)
 
 
+MAY_TELL_ERRORS = frozenset(("choices", "error", "object"))
+"""Fields of an event of which one is there if it tells an error and has not its name."""
+
+
 def streamed_failure(value: JsonValue, event: Callable[[], bytes], name: str, *, provider: str) -> ProviderError | None:
     """Return the error that an event of a stream tells, or None.
 
@@ -200,6 +204,8 @@ def streamed_failure(value: JsonValue, event: Callable[[], bytes], name: str, *,
             vLLM is the whole event, and a few servers send a text.
     """
     if not is_object(value):
+        return None
+    if name != "error" and not value.keys() & MAY_TELL_ERRORS:  # most events: pieces of text
         return None
     if _embedded(value) is None and name != "error" and value.get("object") != "error" and not text(value, "error"):
         return None

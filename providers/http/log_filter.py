@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator
-from contextlib import contextmanager
 from contextvars import ContextVar
 
 LOGGERS = ("httpcore.http11", "httpcore.http2")
@@ -36,13 +34,16 @@ _filter = _WithoutHeaders()
 _loggers = [logging.getLogger(name) for name in LOGGERS]
 
 
-@contextmanager
-def quiet() -> Generator[None]:
+class quiet:  # noqa: N801 - a block, as `contextlib.suppress` is; a generator would cost a microsecond for each chunk
     """Keep the headers of answers received inside the block out of the log."""
-    for logger in _loggers:
-        logger.addFilter(_filter)  # no effect if it is there; a host may have reset its logging
-    token = _is_ours.set(True)
-    try:
-        yield
-    finally:
-        _is_ours.reset(token)
+
+    __slots__ = ("_token",)
+
+    def __enter__(self) -> None:
+        for logger in _loggers:
+            if _filter not in logger.filters:  # a host may have reset its logging
+                logger.addFilter(_filter)
+        self._token = _is_ours.set(True)
+
+    def __exit__(self, *raised: object) -> None:
+        _is_ours.reset(self._token)

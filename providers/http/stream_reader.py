@@ -110,7 +110,8 @@ class StreamReader:
     def _added(self, pieces: Sequence[Piece]) -> Sequence[Piece]:
         for piece in pieces:
             self._assembler.add(piece)
-            self.has_shown = self.has_shown or is_visible(piece)
+            if not self.has_shown:
+                self.has_shown = is_visible(piece)
         return pieces
 
     def _add_beside(self, value: JsonValue) -> None:

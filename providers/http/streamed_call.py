@@ -159,8 +159,8 @@ def shown(begun: Begun, failed: Sequence[ModelTurn]) -> Generator[Piece]:
     spent = usage_of(failed)
     with closing(rest):
         try:
-            for piece in chain(held, rest):
-                yield _with_usage(piece, failed)
+            pieces = chain(held, rest)
+            yield from (_with_usage(piece, failed) for piece in pieces) if failed else pieces
         except ProviderError as error:
             if error.partial is not None:
                 error.partial = with_usage_of([*failed, error.partial], error.partial)

@@ -27,16 +27,18 @@ class EventSplitter:
         longest: bytes of the longest event that is accepted.
     """
 
-    __slots__ = ("_data", "_is_first", "_line", "_longest", "_name", "_size", "_skips_newline")
+    __slots__ = ("_begun", "_begun_size", "_data", "_is_first", "_longest", "_name", "_size", "_skips_newline")
 
     def __init__(self, longest: int) -> None:
         self._longest = longest
-        self._line: list[bytes] = []
+        self._begun: list[bytes] = []
         """Pieces of a line whose end has not come."""
+        self._begun_size = 0
+        """Bytes of that line."""
         self._name = b""
         self._data: list[bytes] = []
         self._size = 0
-        """Bytes of the event so far."""
+        """Bytes of the lines of the event so far."""
         self._is_first = True
         """Whether no line has ended yet."""
         self._skips_newline = False
@@ -56,47 +58,50 @@ class EventSplitter:
         if b"\r" in chunk:
             self._skips_newline = chunk.endswith(b"\r")
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        first, *others = chunk.split(b"\n")
-        self._line.append(first)
-        self._grow(first)
+        *lines, begun = chunk.split(b"\n")
         found: list[ServerEvent] = []
-        for next_line in others:
-            event = self._end_line()
+        for line in lines:
+            event = self._end_line(line)
             if event is not None:
                 found.append(event)
-            self._line = [next_line]
-            self._grow(next_line)
+        if begun:
+            self._begun.append(begun)
+            self._begun_size += len(begun)
+            self._check(self._begun_size)
         return found
 
     def end(self) -> list[ServerEvent]:
         """Return the event that the body ended in without a blank line, if there is one."""
-        last = (self._end_line(), self._end_line())
+        last = (self._end_line(b""), self._end_line(b""))
         return [event for event in last if event is not None]
 
-    def _grow(self, more: bytes) -> None:
-        self._size += len(more)
-        if self._size > self._longest:
+    def _check(self, more: int) -> None:
+        if self._size + more > self._longest:
             raise ValueError(f"an event is longer than {self._longest} bytes")
 
-    def _end_line(self) -> ServerEvent | None:
-        """Take the line that has ended; return the event that it ends, if it is blank."""
-        line = self._line[0] if len(self._line) == 1 else b"".join(self._line)
-        self._line = []
+    def _end_line(self, line: bytes) -> ServerEvent | None:
+        """Take the end of a line; return the event that it ends, if the line is blank."""
+        if self._begun:
+            line = b"".join([*self._begun, line])
+            self._begun.clear()
+            self._begun_size = 0
         if self._is_first:
             self._is_first = False
             line = line.removeprefix(BYTE_ORDER_MARK)
         if not line:
             return self._end_event()
+        size = len(line)
+        self._check(size)
         field, _, value = line.partition(b":")  # a comment has an empty field
         if field == b"data":
             self._data.append(value[1:] if value.startswith(b" ") else value)
+            self._size += size
         elif field == b"event":
             self._name = value[1:] if value.startswith(b" ") else value
-        else:
-            self._size -= len(line)
+            self._size += size
         return None
 
     def _end_event(self) -> ServerEvent | None:
-        name, data = self._name, b"\n".join(self._data)
+        name, data = self._name, self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
         self._name, self._data, self._size = b"", [], 0
         return ServerEvent(name.decode("utf-8", "replace"), data) if data else None

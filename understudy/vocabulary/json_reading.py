@@ -23,7 +23,9 @@ def parse(text: str | bytes, *, in_range: bool = True) -> JsonValue:
     """
     try:
         if isinstance(text, bytes):
-            text = text.decode(json.detect_encoding(text), "surrogatepass")
+            # An object is nearly always UTF-8: then its second byte is no NUL, and there is no mark before it.
+            is_usual = text.startswith(b"{") and text[1:2] != b"\0"
+            text = text.decode("utf-8" if is_usual else json.detect_encoding(text), "surrogatepass")
         value: JsonValue = (_IN_RANGE if in_range else _ANY_NUMBER).decode(text)
     except RecursionError:
         problem = "nested too deeply"
