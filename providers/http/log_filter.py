@@ -34,7 +34,7 @@ _filter = _WithoutHeaders()
 _loggers = [logging.getLogger(name) for name in LOGGERS]
 
 
-class quiet:  # noqa: N801 - a block, as `contextlib.suppress` is; a generator would cost a microsecond for each chunk
+class quiet:  # a block, as `contextlib.suppress` is; one made of a generator would cost a microsecond for each chunk
     """Keep the headers of answers received inside the block out of the log."""
 
     __slots__ = ("_token",)
