@@ -153,6 +153,7 @@ if TYPE_CHECKING:
     )
     from understudy.vocabulary.answers.forms import JsonSchema
     from understudy.vocabulary.answers.output_type import CheckedOutput
+    from understudy.vocabulary.citations import Citation
     from understudy.vocabulary.context.ancestry import carry
     from understudy.vocabulary.context.artifacts import Artifact
     from understudy.vocabulary.context.budget import Budget
@@ -166,6 +167,7 @@ if TYPE_CHECKING:
         JsonObject,
         JsonValue,
         Message,
+        MetadataPart,
         ModelRequest,
         ModelTurn,
         OpaquePart,
@@ -287,6 +289,7 @@ else:
             "first",
             "preload",
         ),
+        "understudy.vocabulary.citations": ("Citation",),
         "understudy.vocabulary.context.ancestry": ("carry",),
         "understudy.vocabulary.context.artifacts": ("Artifact",),
         "understudy.vocabulary.tools.artifact_reader": ("read_artifact",),
@@ -401,6 +404,7 @@ else:
             "JsonObject",
             "JsonValue",
             "Message",
+            "MetadataPart",
             "ModelRequest",
             "ModelTurn",
             "OpaquePart",
@@ -632,6 +636,7 @@ __all__ = [
     "ChildStarted",
     "CircleRefused",
     "CircularAgentCall",
+    "Citation",
     "ClientOptions",
     "CompactedMemory",
     "Compaction",
@@ -693,6 +698,7 @@ __all__ = [
     "Memory",
     "MemoryNotUsed",
     "Message",
+    "MetadataPart",
     "Model",
     "ModelRequest",
     "ModelTurn",

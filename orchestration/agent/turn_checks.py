@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from typing import cast, get_args
 
 from understudy.vocabulary.checks import not_json
+from understudy.vocabulary.citations import Citation
 from understudy.vocabulary.messages import (
     NO_USAGE,
     FilePart,
     FinishReason,
     ImagePart,
     Message,
+    MetadataPart,
     ModelTurn,
     OpaquePart,
     ReasoningPart,
@@ -39,6 +41,7 @@ _KINDS: dict[type, str] = {
     FilePart: "file",
     ToolResult: "tool_result",
     OpaquePart: "opaque",
+    MetadataPart: "metadata",
 }
 _TEXTS: dict[type, tuple[str, ...]] = {
     TextPart: ("text",),
@@ -48,6 +51,7 @@ _TEXTS: dict[type, tuple[str, ...]] = {
     FilePart: ("data", "media_type", "url", "name"),
     ToolResult: ("call_id", "content", "name"),
     OpaquePart: (),
+    MetadataPart: (),
 }
 """Kind of part -> its fields that must be strings."""
 _TEXTS_OR_NONE: dict[type, tuple[str, ...]] = {
@@ -56,7 +60,7 @@ _TEXTS_OR_NONE: dict[type, tuple[str, ...]] = {
     ReasoningPart: ("signature", "redacted"),
 }
 _FLAGS: dict[type, str] = {ToolCall: "made_up_id", ToolResult: "is_error"}
-_MAPPINGS: dict[type, str] = {ToolCall: "arguments", OpaquePart: "data"}
+_MAPPINGS: dict[type, str] = {ToolCall: "arguments", OpaquePart: "data", MetadataPart: "data"}
 
 
 def fault_of_turn(returned: object) -> str:
@@ -85,7 +89,7 @@ def _is_usual(turn: ModelTurn) -> bool:
         return False
     for part in turn.parts:
         if type(part) is TextPart:
-            if type(part.text) is not str or part.signature is not None or part.kind != "text":
+            if type(part.text) is not str or part.signature is not None or part.kind != "text" or part.citations != ():
                 return False
         elif type(part) is not ToolCall or not (
             type(part.id) is type(part.name) is str
@@ -147,7 +151,7 @@ def fault_of_part(part: object) -> str:
     kind = type(part)
     # The common cases first, without calls, because this runs for every turn.
     if kind is TextPart and isinstance(part, TextPart):
-        if type(part.text) is str and part.signature is None and part.kind == "text":
+        if type(part.text) is str and part.signature is None and part.kind == "text" and part.citations == ():
             return ""
     elif kind is ToolCall and isinstance(part, ToolCall):
         if (
@@ -221,7 +225,27 @@ def _fault_of_rare_part(part: object, kind: type) -> str:
     fault = _fault_of_flag(part, flag, kind) if flag else ""
     if not fault and data:
         fault = _fault_of_data(getattr(part, data), data)
+    if not fault and isinstance(part, TextPart):
+        return _fault_of_citations(part.citations)
     return fault or (_fault_of_kind_and_parts(part) if isinstance(part, ToolResult) else "")
+
+
+def _fault_of_citations(citations: object) -> str:
+    if not isinstance(citations, tuple):
+        return f".citations are {kind_of(citations)}, expected a tuple"
+    for each in cast("tuple[object, ...]", citations):
+        if not isinstance(each, Citation):
+            return f".citations hold {kind_of(each)}, expected Citation"
+        for name in ("title", "url", "quote"):
+            if not isinstance(value := getattr(each, name), str):
+                return f".citations.{name} is {kind_of(value)}, expected a string"
+        for name in ("start", "end"):
+            place: object = getattr(each, name)
+            if place is not None and (type(place) is not int or not 0 <= place < MOST):
+                return f".citations.{name} is {kind_of(place)}, expected a position or None"
+        if fault := _fault_of_data(each.raw, "citations.raw"):
+            return fault
+    return ""
 
 
 def _fault_of_kind_and_parts(result: ToolResult) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from understudy.errors import ProtocolViolation
-from understudy.vocabulary.messages import Message, ModelTurn, Part, TextPart, ToolCall, user_message
+from understudy.vocabulary.messages import Message, MetadataPart, ModelTurn, Part, TextPart, ToolCall, user_message
 from understudy.vocabulary.tools.questions import is_question, question_in
 
 from .calls import calls_of, check_verdicts, find_invalid, open_round, repair, repaired, unrun_results, with_ids
@@ -90,8 +90,10 @@ def _check_resolutions(
 
 
 def _append_turn(state: RunState, parts: tuple[Part, ...], dialect: str) -> None:
-    # Providers refuse an empty message. Empty text with a signature must be sent back.
+    # Providers refuse an empty message, and get no metadata. Empty text with a signature must be sent back.
     for part in parts:
+        if type(part) is MetadataPart:
+            continue
         if type(part) is not TextPart or part.text or part.signature is not None:
             state.messages.append(Message("assistant", parts, dialect))
             return

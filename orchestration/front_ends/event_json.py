@@ -16,7 +16,7 @@ from typing import TypeAlias, cast
 from understudy.errors import ProviderError, UnderstudyError, kind_and_message, message_of
 from understudy.vocabulary.messages import FilePart, ImagePart, JsonValue, ModelTurn, ToolCall, ToolResult, Usage
 from understudy.vocabulary.runs.events import Event
-from understudy.vocabulary.runs.outcome_data import plain_call, plain_usage, plain_value
+from understudy.vocabulary.runs.outcome_data import plain_call, plain_citation, plain_usage, plain_value
 from understudy.vocabulary.runs.outcomes import Complete, Ending, Outcome
 
 Plain: TypeAlias = "dict[str, JsonValue]"
@@ -112,6 +112,7 @@ def turn_json(turn: ModelTurn) -> Plain:
         "refusal": turn.refusal,
         "model": turn.model,
         "response_id": turn.response_id,
+        "citations": [plain_citation(each) for each in turn.citations],
     }
 
 

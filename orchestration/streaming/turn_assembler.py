@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
+from understudy.vocabulary.citations import Citation
 from understudy.vocabulary.json_reading import arguments
 from understudy.vocabulary.messages import (
     NO_USAGE,
@@ -28,10 +29,11 @@ HALF = re.compile("[\ud800-\udbff]")
 class _Open:
     """A part that pieces are added to."""
 
-    __slots__ = ("id", "name", "redacted", "signature", "texts", "whole")
+    __slots__ = ("citations", "id", "name", "redacted", "signature", "texts", "whole")
 
     def __init__(self) -> None:
         self.texts: list[str] = []
+        self.citations: tuple[Citation, ...] = ()
         self.signature: str | None = None
         self.redacted: str | None = None
         self.id = ""
@@ -42,7 +44,7 @@ class _Open:
         """Return the part as it is now."""
         text = joined(self.texts)
         if kind == TEXT:
-            return TextPart(text, self.signature)
+            return TextPart(text, self.signature, citations=self.citations)
         if kind == REASONING:
             return ReasoningPart(text, self.signature, self.redacted)
         if self.whole is not None:
@@ -95,7 +97,9 @@ class TurnAssembler:
             raise ValueError(f"the turn has ended, and {type(piece).__name__} came after its end")
         match piece:
             case TextPiece():
-                self._add_text(piece, TEXT)
+                citations = _citations(piece)
+                part = self._add_text(piece, TEXT)
+                part.citations += citations
             case ReasoningPiece():
                 redacted = _or_none(piece, "redacted")
                 part = self._add_text(piece, REASONING)
@@ -210,6 +214,16 @@ def _or_none(piece: Piece, name: str) -> str | None:
     if value is not None and not isinstance(value, str):
         raise TypeError(f"{type(piece).__name__}: {name} must be a string or None, got {type(value).__name__}")
     return value
+
+
+def _citations(piece: TextPiece) -> tuple[Citation, ...]:
+    given: object = piece.citations
+    if not isinstance(given, tuple):
+        raise TypeError(f"TextPiece: citations must be a tuple of Citation(…), got {type(given).__name__}")
+    for each in piece.citations:
+        if not isinstance(each, Citation):
+            raise TypeError(f"TextPiece: citations must hold Citation(…), got {type(each).__name__}")
+    return piece.citations
 
 
 def _usage(piece: Piece, value: object) -> Usage:

@@ -10,7 +10,7 @@ from understudy.vocabulary.json_reading import arguments, arguments_text
 from understudy.vocabulary.messages import JsonObject, JsonValue, OpaquePart, Part
 from understudy.vocabulary.pieces import CallPiece, Piece, ReasoningPiece, TextPiece, TurnEnd, UsagePiece, WholePiece
 
-from .wire import DIALECT, REASONS, refusal_in, usage_in
+from .wire import DIALECT, REASONS, citation, citations_in, refusal_in, usage_in
 
 OURS = ("text", "thinking", "redacted_thinking", "tool_use")
 """Types of blocks with a neutral form; a block of another type is kept whole."""
@@ -101,7 +101,7 @@ class AnthropicStream:
         self._open[index] = _Block(kind, start)
         match kind:
             case "text":
-                return (TextPiece(text(start, "text"), index),)
+                return (TextPiece(text(start, "text"), index, citations=citations_in(start)),)
             case "thinking":
                 return (ReasoningPiece(text(start, "thinking"), index, text(start, "signature") or None),)
             case "redacted_thinking":
@@ -119,6 +119,8 @@ class AnthropicStream:
         match block.kind, text(delta, "type"):
             case "text", "text_delta":
                 return (TextPiece(text(delta, "text"), index),)
+            case "text", "citations_delta":
+                return (TextPiece("", index, citations=(citation(inner(delta, "citation")),)),)
             case "thinking", "thinking_delta":
                 return (ReasoningPiece(text(delta, "thinking"), index),)
             case "thinking", "signature_delta":

@@ -9,10 +9,12 @@ from understudy.providers.wire.json_values import (
     WrongShape,
     as_object,
     as_text,
+    beside,
     count,
     inner,
     items,
     kept,
+    objects,
     sendable,
     text,
     total,
@@ -20,6 +22,7 @@ from understudy.providers.wire.json_values import (
 from understudy.providers.wire.output_formats import anthropic_format
 from understudy.providers.wire.result_parts import split
 from understudy.providers.wire.settings import lay_over, refuse
+from understudy.vocabulary.citations import Citation
 from understudy.vocabulary.json_reading import arguments
 from understudy.vocabulary.media import Media, text_of
 from understudy.vocabulary.messages import (
@@ -211,7 +214,7 @@ def _said(part: Part, ours: bool) -> JsonObject | None:
     """Return a part of a model's message; thinking is sent back unchanged or left out."""
     match part:
         case TextPart(text=words):
-            return {"type": "text", "text": words} if words.strip() else None
+            return {"type": "text", "text": words, **_cited(part, ours)} if words.strip() else None
         case ToolCall():
             return {"type": "tool_use", "id": _fitting(part.id), "name": part.name, "input": sendable(part)}
         case ReasoningPart(redacted=str(data)) if ours:
@@ -222,6 +225,13 @@ def _said(part: Part, ours: bool) -> JsonObject | None:
             return part.data
         case _:
             return None
+
+
+def _cited(part: TextPart, ours: bool) -> dict[str, JsonValue]:
+    """Return the field with a text's citations, as they came; the API refuses a `file_id` that it sent as null."""
+    given = [each.raw for each in part.citations if each.raw] if ours else []
+    sent: list[JsonValue] = [{k: v for k, v in raw.items() if k != "file_id" or v is not None} for raw in given]
+    return {"citations": sent} if sent else {}
 
 
 def _fitting(call_id: str) -> str:
@@ -258,7 +268,7 @@ def refusal_in(body: JsonObject) -> str:
 def _part(block: JsonObject) -> Part:
     match block.get("type"):
         case "text":
-            return TextPart(text(block, "text"))
+            return TextPart(text(block, "text"), citations=citations_in(block))
         case "thinking":
             return ReasoningPart(text(block, "thinking"), text(block, "signature") or None)
         case "redacted_thinking":
@@ -268,6 +278,25 @@ def _part(block: JsonObject) -> Part:
             return ToolCall(text(block, "id"), as_text(block.get("name"), "tool_use.name"), given, bad)
         case _:
             return OpaquePart(kept(block, "content[]"))
+
+
+def citations_in(block: JsonObject) -> tuple[Citation, ...]:
+    """Return the citations of a text block, each of which means the whole block."""
+    return tuple(citation(each) for each in objects(block, "citations"))
+
+
+def citation(given: JsonObject) -> Citation:
+    """Return one citation.
+
+    Anthropic API, Citations, Search results and Web search tool: a document has a `document_title`, a page `url` and `title`,
+    a search result `source` and `title`. The numbers that it has are places in the source.
+    """
+    return Citation(
+        title=text(given, "document_title") or text(given, "title"),
+        url=text(given, "url") or text(given, "source"),
+        quote=text(given, "cited_text"),
+        raw=beside(given),
+    )
 
 
 def usage_in(body: JsonObject) -> Usage:

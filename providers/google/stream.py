@@ -18,7 +18,8 @@ from understudy.vocabulary.messages import (
 )
 from understudy.vocabulary.pieces import CallPiece, Piece, ReasoningPiece, TextPiece, TurnEnd, UsagePiece, WholePiece
 
-from .wire import DIALECT, part_in, raw_reason, reason_of, usage_in
+from .grounding import Told
+from .wire import DIALECT, is_blocked, part_in, raw_reason, reason_of, usage_in
 
 
 class GoogleStream:
@@ -38,6 +39,9 @@ class GoogleStream:
         self._model = ""
         self._id = ""
         self._usage: Usage = NO_USAGE
+        self._told = Told()
+        self._texts: dict[int, list[str]] = {}
+        """Number of a text -> its pieces, in which citations have their places."""
 
     @property
     def is_over(self) -> bool:
@@ -52,6 +56,7 @@ class GoogleStream:
         self._model = self._model or text(event, "modelVersion")
         self._id = self._id or text(event, "responseId")
         self._block = text(inner(event, "promptFeedback"), "blockReason") or self._block
+        self._told.take_feedback(event)
         found: list[Piece] = []
         for entry in items(event, "candidates", "candidates"):
             candidate = as_object(entry, "candidates[]")
@@ -66,7 +71,11 @@ class GoogleStream:
         """Do nothing: this API has no such event, and some proxies send it behind the last one."""
 
     def rest(self) -> list[Piece]:
-        return []
+        numbers = list(self._texts)
+        citations = self._told.citations(["".join(words) for words in self._texts.values()])
+        found: list[Piece] = [TextPiece("", numbers[at], citations=each) for at, each in citations.items()]
+        metadata = self._told.parts(blocked=is_blocked(self._finish, self._block))
+        return found + [WholePiece(part, self._next("", None)) for part in metadata]
 
     def end(self, parts: tuple[Part, ...]) -> TurnEnd | None:
         if not self._has_ended and not self._block:
@@ -81,6 +90,7 @@ class GoogleStream:
             if part is not None:
                 found.append(self._piece(part, given))
                 self._has_ended = False
+        self._told.take(candidate)
         finish = text(candidate, "finishReason")
         if finish:
             self._finish, self._has_ended = finish, True
@@ -88,7 +98,9 @@ class GoogleStream:
     def _piece(self, part: Part, given: JsonObject) -> Piece:
         match part:
             case TextPart(text=words, signature=signature):
-                return TextPiece(words, self._next("text", signature), signature)
+                number = self._next("text", signature)
+                self._texts.setdefault(number, []).append(words)
+                return TextPiece(words, number, signature)
             case ReasoningPart(text=words, signature=signature):
                 return ReasoningPiece(words, self._next("thought", signature), signature)
             case ToolCall():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from understudy.providers.wire.endings import neutral
 from understudy.providers.wire.json_values import (
@@ -42,6 +43,8 @@ from understudy.vocabulary.messages import (
     ToolResult,
     Usage,
 )
+
+from .grounding import Told
 
 DIALECT = "google"
 REASONS: dict[str, FinishReason] = {
@@ -237,7 +240,12 @@ def decode(body: JsonObject) -> ModelTurn:
     content = inner(candidate, "content")
     found = (part_in(as_object(p, "content.parts[]")) for p in items(content, "parts", "content.parts"))
     parts = tuple(part for part in found if part is not None)
-    raw = raw_reason(text(candidate, "finishReason"), block) or None
+    finish = text(candidate, "finishReason")
+    raw = raw_reason(finish, block) or None
+    told = Told()
+    told.take(candidate)
+    told.take_feedback(body)
+    parts = (*_with_citations(parts, told), *told.parts(blocked=is_blocked(finish, block)))
     return ModelTurn(
         parts,
         usage_in(body),
@@ -247,6 +255,23 @@ def decode(body: JsonObject) -> ModelTurn:
         model=text(body, "modelVersion"),
         response_id=text(body, "responseId"),
     )
+
+
+def _with_citations(parts: tuple[Part, ...], told: Told) -> Iterator[Part]:
+    citations = told.citations([part.text for part in parts if type(part) is TextPart])
+    position = 0
+    for part in parts:
+        if type(part) is TextPart:
+            given = citations.get(position, ())
+            yield TextPart(part.text, part.signature, citations=given) if given else part
+            position += 1
+        else:
+            yield part
+
+
+def is_blocked(finish: str, block: str) -> bool:
+    """Whether a finish reason, or that of a blocked prompt, means that Google held something back."""
+    return REASONS.get(finish) == "blocked" or bool(block)
 
 
 def raw_reason(finish: str, block: str) -> str:

@@ -16,6 +16,7 @@ from understudy.vocabulary.json_reading import arguments_text
 from understudy.vocabulary.messages import NO_USAGE, JsonObject, JsonValue, OpaquePart, Part, Usage
 from understudy.vocabulary.pieces import CallPiece, Piece, ReasoningPiece, TextPiece, TurnEnd, UsagePiece, WholePiece
 
+from .annotations import Told, annotations_in, citations_of, others_in
 from .stream_blocks import add_block
 from .stream_calls import FIRST_CALL, StreamedCalls
 from .wire import DIALECT, ECHOED, reason_of, usage_in
@@ -42,6 +43,11 @@ class OpenAIStream:
         """The number of the content that comes now: it grows where text follows a block."""
         self._blocks: dict[int, JsonObject] = {}
         """Number -> the block of content that is no text."""
+        self._first_text = 0
+        """The number of the first text, which has the citations."""
+        self._has_text = False
+        self._annotations: list[JsonObject] = []
+        self._told = Told()
         self._details: list[JsonObject] = []
         self._calls = StreamedCalls()
         self._legacy: list[JsonObject] = []
@@ -74,9 +80,13 @@ class OpenAIStream:
         found: list[Piece] = []
         for number, block in self._blocks.items():
             found.append(WholePiece(OpaquePart(kept(block, "delta.content[]")), number))
-        if self._details:
-            details = kept({"reasoning_details": self._details}, "delta.reasoning_details")
-            found.append(WholePiece(OpaquePart(details), FIRST_CALL - 1))
+        citations = citations_of(self._annotations)
+        if citations and self._has_text:
+            found.append(TextPiece("", self._first_text, citations=citations))
+        found += [WholePiece(part, FIRST_CALL - 2) for part in self._told.parts()]
+        fields = {**({"reasoning_details": self._details} if self._details else {}), **others_in(self._annotations)}
+        if fields:
+            found.append(WholePiece(OpaquePart(kept(fields, "delta.reasoning_details")), FIRST_CALL - 1))
         if self._legacy and not self._calls:
             given = "".join([arguments_text(piece.get("arguments")) for piece in self._legacy])
             called = next(filter(None, [text(piece, "name") for piece in self._legacy]), "")
@@ -102,6 +112,8 @@ class OpenAIStream:
         self._add_thoughts(delta, found)
         self._add_content(delta.get("content"), found)
         self._refusal += text(delta, "refusal")
+        self._annotations += annotations_in(delta)
+        self._told.take(choice)
         for detail in items(delta, "reasoning_details", "delta.reasoning_details"):
             add_block(self._details, as_object(detail, "delta.reasoning_details[]"))
         for entry in items(delta, "tool_calls", "delta.tool_calls"):
@@ -139,6 +151,8 @@ class OpenAIStream:
     def _text(self, words: str) -> TextPiece:
         if self._number in self._blocks:
             self._number += 1
+        if not self._has_text:
+            self._has_text, self._first_text = True, self._number
         return TextPiece(words, self._number)
 
     def _add_block(self, block: JsonObject) -> None:

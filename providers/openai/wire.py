@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from understudy.providers.wire.endings import neutral
 from understudy.providers.wire.json_values import (
@@ -22,6 +23,7 @@ from understudy.providers.wire.json_values import (
 from understudy.providers.wire.output_formats import openai_format
 from understudy.providers.wire.result_parts import introduced, split
 from understudy.providers.wire.settings import lay_over, refuse
+from understudy.vocabulary.citations import Citation
 from understudy.vocabulary.json_reading import arguments
 from understudy.vocabulary.media import Media
 from understudy.vocabulary.messages import (
@@ -42,6 +44,8 @@ from understudy.vocabulary.messages import (
     ToolResult,
     Usage,
 )
+
+from .annotations import Told, annotations_in, citations_of, others_in
 
 DIALECT = "openai"
 ECHOED = "reasoning_content"
@@ -207,7 +211,7 @@ def _assistant(message: Message, official: bool) -> list[JsonValue]:
             case OpaquePart(data=data) if ours and "type" in data:
                 blocks.append(data)
             case OpaquePart(data=data) if ours:
-                fields.update(data)
+                fields.update({key: value for key, value in data.items() if key != "annotations" or not official})
             case _:
                 pass
     # Content with nothing but text is sent as a plain string, which every compatible server reads.
@@ -250,7 +254,12 @@ def decode(body: JsonObject) -> ModelTurn:
     choice = as_object(choices[0], "choices[0]")
     # Azure OpenAI, Content filtering: a filtered choice can lack its message.
     message = inner(choice, "message")
-    parts = (*_thoughts(message), *_texts(message.get("content")), *_kept(message), *_calls(message))
+    annotations = annotations_in(message)
+    texts = _with_citations(_texts(message.get("content")), citations_of(annotations))
+    told = Told()
+    told.take(choice)
+    kept_parts = _kept(message, others_in(annotations))
+    parts = (*_thoughts(message), *texts, *told.parts(), *kept_parts, *_calls(message))
     raw = text(choice, "finish_reason") or None
     refused = text(message, "refusal")
     return ModelTurn(
@@ -294,10 +303,19 @@ def _block(block: JsonObject) -> Part:
     return OpaquePart(kept(block, "message.content[]"))
 
 
-def _kept(message: JsonObject) -> list[Part]:
+def _with_citations(texts: list[Part], citations: tuple[Citation, ...]) -> list[Part]:
+    """Give the citations to the first text: only servers that send one text send citations."""
+    first = next((number for number, part in enumerate(texts) if type(part) is TextPart), None)
+    if citations and first is not None:
+        texts[first] = TextPart(cast(TextPart, texts[first]).text, citations=citations)
+    return texts
+
+
+def _kept(message: JsonObject, others: JsonObject) -> list[Part]:
     """OpenRouter API, Reasoning tokens: `reasoning_details` go back as they came."""
     details = message.get("reasoning_details")
-    return [OpaquePart(kept({"reasoning_details": details}, "message.reasoning_details"))] if details else []
+    fields: JsonObject = {"reasoning_details": details, **others} if details else others
+    return [OpaquePart(kept(fields, "message.reasoning_details"))] if fields else []
 
 
 def _calls(message: JsonObject) -> list[Part]:
@@ -319,12 +337,15 @@ def _tool_call(call_id: str, function: JsonObject) -> ToolCall:
 def usage_in(body: JsonObject) -> Usage:
     """Return the tokens that a response body, or a chunk of a stream, counts."""
     usage = inner(body, "usage")
-    cached = count(inner(usage, "prompt_tokens_details"), "cached_tokens")
+    details = inner(usage, "prompt_tokens_details")
+    cached, cache_written = count(details, "cached_tokens"), count(details, "cache_write_tokens")
     return Usage(
         input_tokens=count(usage, "prompt_tokens"),
         output_tokens=count(usage, "completion_tokens"),
         # DeepSeek API, Context caching: its own name for cached tokens.
         cached_tokens=count(usage, "prompt_cache_hit_tokens") if cached is None else cached,
+        # LiteLLM, Prompt caching: it passes on Anthropic's name.
+        cache_write_tokens=count(usage, "cache_creation_input_tokens") if cache_written is None else cache_written,
         reasoning_tokens=count(inner(usage, "completion_tokens_details"), "reasoning_tokens"),
         raw=kept(usage, "usage"),
     )

@@ -81,6 +81,17 @@ def kept(source: JsonObject, where: str) -> JsonObject:
     return source
 
 
+def beside(source: JsonObject) -> JsonObject:
+    """Return what stands beside an answer, to be kept and not sent; empty if it cannot be kept, so that the answer is not lost."""
+    return {} if not_json(source, "") else source
+
+
+def objects(source: JsonObject, key: str) -> list[JsonObject]:
+    """Return the objects of the array under `key`, and nothing of any other value: for what stands beside an answer."""
+    value = source.get(key)
+    return [each for each in value if is_object(each)] if is_array(value) else []
+
+
 def text(source: JsonObject, key: str) -> str:
     """Return the string under `key`, or an empty one if there is none."""
     value = source.get(key)

@@ -237,6 +237,8 @@ def test_messages_of_every_kind_survive_the_store(conversations: Conversations) 
         us.ToolResult("c1", "3"),
         us.ImagePart(data="aGk="),
         us.OpaquePart({"x": 1}),
+        us.TextPart("Seven.", citations=(us.Citation("facts", raw={"type": "char_location"}),)),
+        us.MetadataPart({"logprobs": {"content": []}}),
     )
     message = us.Message("assistant", parts, "openai")
     conversations.append(KEY, [message], "run-1")

@@ -18,7 +18,18 @@ from understudy.orchestration.graph.run import GraphRun
 from understudy.orchestration.graph.spec import GraphSpec, TaskSpec
 from understudy.orchestration.group.children import ChildFailure, ChildResult
 from understudy.orchestration.group.spec import GroupSpec
-from understudy.vocabulary.messages import ImagePart, Message, ModelTurn, TextPart, ToolCall, ToolResult, Usage, says
+from understudy.vocabulary.citations import Citation
+from understudy.vocabulary.messages import (
+    ImagePart,
+    Message,
+    MetadataPart,
+    ModelTurn,
+    TextPart,
+    ToolCall,
+    ToolResult,
+    Usage,
+    says,
+)
 from understudy.vocabulary.runs.callbacks import RewriteArguments
 from understudy.vocabulary.runs.outcomes import Approve, Pause
 
@@ -73,11 +84,21 @@ def test_a_run_is_not_made_of_what_it_could_not_load(
         make()
 
 
+def cited(citations: Any) -> ModelTurn:
+    return ModelTurn((TextPart("a", citations=citations),))
+
+
 WRONG_FEEDS: list[tuple[Callable[[], AgentRun], Callable[[Any], object], str]] = [
     (at_model, lambda run: run.model_response("hello"), "got a value of type str, expected a ModelTurn"),
     (at_model, lambda run: run.model_response(ModelTurn(cast(Any, "hello"))), "its parts are a value of type str"),
     (at_model, lambda run: run.model_response(ModelTurn((), Usage(-1))), "usage.input_tokens is -1"),
     (at_model, lambda run: run.model_response(asks(ToolCall("a", "look", {"n": float("inf")}))), "n'] is inf"),
+    (at_model, lambda run: run.model_response(cited(["a"])), r"\.citations are a value of type list"),
+    (at_model, lambda run: run.model_response(cited(("a",))), r"\.citations hold a value of type str"),
+    (at_model, lambda run: run.model_response(cited((Citation(url=wrong),))), r"\.citations\.url is a value of"),
+    (at_model, lambda run: run.model_response(cited((Citation(start=-1),))), r"\.citations\.start is a value of"),
+    (at_model, lambda run: run.model_response(cited((Citation(raw={"n": float("inf")}),))), r"\.citations\.raw\['n'\]"),
+    (at_model, lambda run: run.model_response(ModelTurn((MetadataPart(wrong),))), r"\.data is a value of type"),
     (at_model, lambda run: run.model_response(says("a"), met=True), "met must be a string or None"),
     (at_model, lambda run: run.model_response(says("a"), output_problem=3), "output_problem must be a string"),
     (at_model, lambda run: run.model_response(asks(call("a")), problems={0: 3}), r"problems\[0\] must be a string"),

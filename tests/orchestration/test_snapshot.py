@@ -30,10 +30,12 @@ from tests.support.machines import (
 )
 from understudy.errors import SpecChanged
 from understudy.orchestration import AgentRun, AwaitApproval, RunSpec
+from understudy.vocabulary.citations import Citation
 from understudy.vocabulary.messages import (
     FilePart,
     ImagePart,
     Message,
+    MetadataPart,
     ModelTurn,
     OpaquePart,
     Part,
@@ -58,6 +60,8 @@ OLD = Path(__file__).parent / "saved" / "run-format-1.json"
 EVERY_PART: list[Part] = [
     TextPart("Räksmörgås 🦐"),
     TextPart("", signature="proof"),
+    TextPart("Seven.", citations=(Citation("facts", "https://f.test", "7", 0, 5, {"n": [None, 1.5]}), Citation())),
+    MetadataPart({"logprobs": {"content": [{"token": "a", "logprob": -0.5}]}}),
     ImagePart("aGk=", "image/jpeg"),
     ImagePart(url="https://example.org/cat.png"),
     FilePart("aGk=", "application/pdf", name="a.pdf"),
@@ -344,6 +348,9 @@ def test_a_run_saved_in_format_1_still_loads() -> None:
 
 def known_of(new: object, old: object) -> object:
     """Return `new` without the names that `old` does not know; what came later has defaults."""
+    if isinstance(old, list) and isinstance(new, list):
+        fresh, before = cast("list[object]", new), cast("list[object]", old)
+        return [known_of(*both) for both in zip(fresh, before, strict=True)]
     if not isinstance(old, dict):
         return new
     known, there = cast("dict[str, object]", new), cast("dict[str, object]", old)

@@ -14,10 +14,11 @@ import understudy as us
 WORDS = st.text(max_size=20)
 SIGNATURES = st.none() | st.text(min_size=1, max_size=5)
 ARGUMENTS = st.dictionaries(WORDS, st.none() | st.booleans() | st.integers() | WORDS, max_size=3)
-TEXTS = st.builds(us.TextPart, WORDS, SIGNATURES)
+CITATIONS = st.lists(st.builds(us.Citation, WORDS), max_size=3).map(tuple)
+TEXTS = st.builds(us.TextPart, WORDS, SIGNATURES, citations=CITATIONS)
 REASONINGS = st.builds(us.ReasoningPart, WORDS, SIGNATURES, SIGNATURES)
 CALLS = st.builds(us.ToolCall, WORDS, st.text(min_size=1, max_size=5), ARGUMENTS, signature=SIGNATURES)
-WHOLES = st.builds(us.OpaquePart, ARGUMENTS)
+WHOLES = st.builds(us.OpaquePart, ARGUMENTS) | st.builds(us.MetadataPart, ARGUMENTS)
 USAGE = us.Usage(10, 5)
 
 
@@ -29,8 +30,9 @@ def cut(text: str, at: list[int]) -> list[str]:
 
 def pieces_of(part: us.Part, number: int, at: list[int]) -> list[us.Piece]:
     match part:
-        case us.TextPart(text, signature):
-            return [us.TextPiece(each, number, signature) for each in cut(text, at)]
+        case us.TextPart(text, signature, citations=citations):
+            words: list[us.Piece] = [us.TextPiece(each, number, signature) for each in cut(text, at)]
+            return [*words, *[us.TextPiece("", number, citations=(each,)) for each in citations]]
         case us.ReasoningPart(text, signature, redacted):
             *first, last = cut(text, at)
             signed = us.ReasoningPiece(last, number, signature, redacted)
@@ -39,7 +41,7 @@ def pieces_of(part: us.Part, number: int, at: list[int]) -> list[us.Piece]:
             texts = cut(json.dumps(part.arguments), at)
             named = us.CallPiece(number, id=part.id, name=part.name, signature=part.signature)
             return [named, *(us.CallPiece(number, each) for each in texts)]
-        case us.OpaquePart():
+        case us.OpaquePart() | us.MetadataPart():
             return [us.WholePiece(part, number)]
         case _:
             raise AssertionError(part)
@@ -165,6 +167,8 @@ WRONG: list[Any] = [
     us.TextPiece(None),  # type: ignore[arg-type]
     us.TextPiece("a", signature=b"s"),  # type: ignore[arg-type]
     us.TextPiece("a", "first"),  # type: ignore[arg-type]
+    us.TextPiece("a", citations=[us.Citation()]),  # type: ignore[arg-type]
+    us.TextPiece("a", citations=({"url": "u"},)),  # type: ignore[arg-type]
     us.ReasoningPiece(1),  # type: ignore[arg-type]
     us.ReasoningPiece("a", redacted=1),  # type: ignore[arg-type]
     us.CallPiece(arguments={"a": 1}),  # type: ignore[arg-type]

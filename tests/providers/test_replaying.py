@@ -29,11 +29,13 @@ from understudy.errors import (
     ToolError,
 )
 from understudy.providers import FunctionModel, Recorder, Replay
+from understudy.vocabulary.citations import Citation
 from understudy.vocabulary.messages import (
     FilePart,
     ImagePart,
     JsonValue,
     Message,
+    MetadataPart,
     ModelRequest,
     ModelTurn,
     OpaquePart,
@@ -437,8 +439,11 @@ json_values = st.recursive(
 )
 objects = st.dictionaries(words, json_values, max_size=3)
 maybe = st.none() | words
+places = st.none() | st.integers(0)
+citations = st.builds(Citation, words, words, words, places, places, objects)
 parts = st.one_of(
-    st.builds(TextPart, words, maybe),
+    st.builds(TextPart, words, maybe, citations=st.lists(citations, max_size=2).map(tuple)),
+    st.builds(MetadataPart, objects),
     st.builds(ImagePart, words, words, words),
     st.builds(FilePart, words, words, words, words),
     st.builds(ReasoningPart, words, maybe, maybe),

@@ -177,13 +177,13 @@ def test_a_budget_spent_on_reasoning_is_an_empty_turn_of_full_length() -> None:
     usage: dict[str, JsonValue] = {
         "prompt_tokens": 5,
         "completion_tokens": 64,
-        "prompt_tokens_details": {"cached_tokens": 4},
+        "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 1},
         "completion_tokens_details": {"reasoning_tokens": 64},
     }
     turn = openai_wire.decode({"choices": [{"message": {"content": ""}, "finish_reason": "length"}], "usage": usage})
 
     assert (turn.parts, turn.finish_reason) == ((), "length")
-    assert turn.usage == Usage(input_tokens=5, output_tokens=64, cached_tokens=4, reasoning_tokens=64)
+    assert turn.usage == Usage(5, 64, cached_tokens=4, cache_write_tokens=1, reasoning_tokens=64)
     assert turn.usage.raw == usage
 
 

@@ -167,6 +167,8 @@ def whole_message(events: list[dict[str, Any]]) -> JsonObject:
                         block["text"] += delta["text"]
                     case "thinking_delta":
                         block["thinking"] += delta["thinking"]
+                    case "citations_delta":
+                        block["citations"] = [*block["citations"], delta["citation"]]
                     case "signature_delta":
                         block["signature"] = delta["signature"]
                     case "input_json_delta":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from .citations import Citation
 from .messages import JsonValue, Message, Usage
 
 
@@ -41,6 +42,11 @@ class AnyOutcome(Protocol):
 
     @property
     def messages(self) -> tuple[Message, ...]: ...
+
+    @property
+    def citations(self) -> tuple[Citation, ...]:
+        """The sources of the last message."""
+        ...
 
     @property
     def session(self) -> Mapping[str, JsonValue]: ...

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from .checks import checked_flag, checked_mapping, checked_number, checked_text, checked_whole
+from .citations import Citation
 from .fast_init import fast_init
 from .json_types import JsonObject as JsonObject  # noqa: PLC0414 (shared: most take it from here)
 from .json_types import JsonValue as JsonValue  # noqa: PLC0414
@@ -27,6 +28,8 @@ class TextPart:
     signature: str | None = None
     """Opaque signature of the provider, sent back unchanged; such parts are never merged."""
     kind: Literal["text"] = "text"
+    citations: tuple[Citation, ...] = ()
+    """The sources of the words; their places are places in this part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +158,16 @@ class OpaquePart:
     kind: Literal["opaque"] = "opaque"
 
 
-Part: TypeAlias = TextPart | ImagePart | FilePart | ReasoningPart | ToolCall | ToolResult | OpaquePart
+@dataclass(frozen=True, slots=True)
+class MetadataPart:
+    """What a provider tells about its turn beside what the model wrote, such as log probabilities; kept and never sent."""
+
+    data: JsonObject
+    """The provider's own fields, by their own names."""
+    kind: Literal["metadata"] = "metadata"
+
+
+Part: TypeAlias = TextPart | ImagePart | FilePart | ReasoningPart | ToolCall | ToolResult | OpaquePart | MetadataPart
 
 
 @fast_init
@@ -181,6 +193,16 @@ class Message:
     def tool_results(self) -> tuple[ToolResult, ...]:
         return tuple(p for p in self.parts if type(p) is ToolResult)
 
+    @property
+    def citations(self) -> tuple[Citation, ...]:
+        """The sources of `text`, with their places in it."""
+        return citations_in(self.parts)
+
+    @property
+    def metadata(self) -> JsonObject:
+        """What the provider told beside the model's words, by the provider's own names."""
+        return metadata_in(self.parts)
+
 
 def user_message(content: str | Sequence[Part]) -> Message:
     """Make a user's message from text or from parts."""
@@ -191,6 +213,22 @@ def user_message(content: str | Sequence[Part]) -> Message:
 def join_text(parts: Iterable[Part]) -> str:
     """Return the text parts of `parts` joined without a separator; reasoning is not text."""
     return "".join([p.text for p in parts if type(p) is TextPart])
+
+
+def citations_in(parts: Iterable[Part]) -> tuple[Citation, ...]:
+    """Return the citations of all text parts, with their places in the joined text."""
+    found: list[Citation] = []
+    begin = 0
+    for part in parts:
+        if type(part) is TextPart:
+            found += [each.moved(begin, len(part.text)) for each in part.citations]
+            begin += len(part.text)
+    return tuple(found)
+
+
+def metadata_in(parts: Iterable[Part]) -> JsonObject:
+    """Return the fields of all metadata parts; of two with one name the later one."""
+    return {key: value for part in parts if type(part) is MetadataPart for key, value in part.data.items()}
 
 
 @fast_init
@@ -387,6 +425,16 @@ class ModelTurn:
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
         return tuple(p for p in self.parts if type(p) is ToolCall)
+
+    @property
+    def citations(self) -> tuple[Citation, ...]:
+        """The sources of `text`, with their places in it."""
+        return citations_in(self.parts)
+
+    @property
+    def metadata(self) -> JsonObject:
+        """What the provider told beside the model's words, by the provider's own names."""
+        return metadata_in(self.parts)
 
     def __add__(self, other: ModelTurn) -> ModelTurn:
         """Join two turns into one: `says("Let me look. ") + calls("on_shelf", sku="A-113")`."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from .citations import Citation
 from .fast_init import fast_init
 from .messages import NO_USAGE, FinishReason, ModelTurn, Part, ReasoningPart, TextPart, ToolCall, Usage
 
@@ -24,6 +25,8 @@ class TextPiece:
     part: int = 0
     signature: str | None = None
     """Opaque signature of the whole part, if it came with this piece."""
+    citations: tuple[Citation, ...] = ()
+    """Further sources of the part, with their places in it."""
 
 
 @fast_init
@@ -119,7 +122,7 @@ def pieces_of(turn: ModelTurn) -> list[Piece]:
 def _piece_of(part: Part, number: int) -> Piece:
     match part:
         case TextPart():
-            return TextPiece(part.text, number, part.signature)
+            return TextPiece(part.text, number, part.signature, part.citations)
         case ReasoningPart():
             return ReasoningPiece(part.text, number, part.signature, part.redacted)
         case ToolCall():

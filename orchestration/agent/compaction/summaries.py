@@ -18,6 +18,7 @@ from understudy.vocabulary.messages import (
     ImagePart,
     JsonValue,
     Message,
+    MetadataPart,
     ModelRequest,
     ModelTurn,
     OpaquePart,
@@ -145,7 +146,7 @@ def _line(message: Message, part: Part, longest: int) -> dict[str, JsonValue]:
             return {message.role: f"[{kind}]"}
         case OpaquePart(data=data):
             return {message.role: cut_short_text(json.dumps(data, ensure_ascii=False, default=str), longest)}
-        case ReasoningPart():
+        case ReasoningPart() | MetadataPart():
             return {}
 
 

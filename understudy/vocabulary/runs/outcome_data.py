@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import isfinite
 from typing import Protocol, TypeAlias, cast
 
+from understudy.vocabulary.citations import Citation
 from understudy.vocabulary.messages import JsonObject, JsonValue, ToolCall, Usage
 
 Plain: TypeAlias = "dict[str, JsonValue]"
@@ -36,6 +37,17 @@ def plain_usage(usage: Usage) -> Plain:
         "total_tokens": usage.total_tokens,
     }
     return told | {name: count for name in DETAILS if (count := getattr(usage, name)) is not None}
+
+
+def plain_citation(citation: Citation) -> Plain:
+    """Return a source of the text, without what only its provider reads."""
+    return {
+        "title": citation.title,
+        "url": citation.url,
+        "quote": citation.quote,
+        "start": citation.start,
+        "end": citation.end,
+    }
 
 
 def plain_call(call: ToolCall) -> Plain:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Generic, Literal, NoReturn, Self, TypeAlias, U
 
 from understudy.errors import RunError, UnfinishedRun
 from understudy.vocabulary.checks import checked_json, checked_text
+from understudy.vocabulary.citations import Citation
 from understudy.vocabulary.fast_init import fast_init
 from understudy.vocabulary.messages import JsonObject, JsonValue, Message, ToolCall, Usage
 from understudy.vocabulary.tools.reconciling import Happened
@@ -74,14 +75,20 @@ class Ending:
     ended before the run was kept in a store, there is only text, usage, counts and an error's class and words.
     """
 
+    @property
+    def citations(self) -> tuple[Citation, ...]:
+        """The sources of the last message, with their places in its text; empty if the model did not write that message."""
+        last = self.messages[-1] if self.messages else None
+        return () if last is None or last.role != "assistant" else last.citations
+
     def to_dict(self) -> dict[str, JsonValue]:
-        """Return the outcome as plain data for JSON: status, text, output, usage, cost, tasks, children, pauses and token.
+        """Return the outcome as plain data for JSON: status, text, output, usage, cost, citations, tasks, children, pauses, token.
 
         Messages, session and artifacts are left out. A run that waits for a person has the arguments of its tool calls, and
         the `token`, with which anybody can go on with the run: leave it out of logs. An `output` that is no JSON is dumped by
         pydantic; what that does not know either stands there as text.
         """
-        from .outcome_data import plain_ending, plain_usage
+        from .outcome_data import plain_citation, plain_ending, plain_usage
 
         told: dict[str, JsonValue] = {
             "status": "",  # filled in below, like `text`; named here for their order
@@ -94,6 +101,8 @@ class Ending:
             "usage": plain_usage(self.usage),
             "cost_usd": self.cost_usd,
         }
+        if self.citations:
+            told["citations"] = [plain_citation(each) for each in self.citations]
         if self.tasks:
             told["tasks"] = {name: _task_data(task) for name, task in self.tasks.items()}
         if self.children:

@@ -8,6 +8,7 @@ from understudy.vocabulary.messages import (
     FilePart,
     ImagePart,
     Message,
+    MetadataPart,
     ModelRequest,
     OpaquePart,
     OutputSpec,
@@ -63,5 +64,7 @@ def _length_of(part: Part) -> int:
             return len(str(data))
         case TextPart(text=text):
             return len(text)
+        case MetadataPart():
+            return 0
         case ToolCall(name=name, arguments=arguments, bad_arguments=bad):
             return len(name) + len(str(arguments) if bad is None else bad)
