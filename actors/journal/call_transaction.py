@@ -7,6 +7,8 @@ or its run is over. One lock decides which is first. After a commit has begun, t
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from understudy.actors.stores.transactions.served_transaction import ServedTransaction, Undone
@@ -35,7 +37,9 @@ class StoredCallTransaction:
         self._record = record
         self._order = order
         self._lock = threading.Lock()
-        """Guards the six below."""
+        """Guards the seven below."""
+        self._attempts = 0
+        """How many have begun."""
         self._is_given_up = False
         self._takes_statements = False
         """Whether an attempt is under way that has not been committed."""
@@ -61,10 +65,16 @@ class StoredCallTransaction:
         """Begin an attempt, which has a transaction of its own."""
         with self._lock:
             self._check_kept()
+            self._attempts += 1
             self._takes_statements = True
             self._served = self._block = None
 
-    def block(self) -> TransactionBlock:
+    def of_attempt(self) -> Callable[[], TransactionBlock]:
+        """Return `ToolContext.transaction` for the context of the attempt under way: an earlier one has no say in it."""
+        with self._lock:
+            return partial(self._new_block, self._attempts)
+
+    def _new_block(self, attempt: int) -> TransactionBlock:
         """Return what `ToolContext.transaction()` gives.
 
         Raises:
@@ -72,6 +82,8 @@ class StoredCallTransaction:
         """
         name = self._order.tool.name
         with self._lock:
+            if attempt != self._attempts:
+                raise self._too_late()
             if self._block is not None:
                 raise RuntimeError(f"tool {name!r}: a call has one transaction, and this one has had it")
             if self._record.journal is None:
@@ -187,10 +199,13 @@ class StoredCallTransaction:
     def _check_in_time(self, block: TransactionBlock | None = None) -> None:
         """Refuse a thread that goes on after the tool has returned; call it under the lock."""
         if not self._takes_statements or (block is not None and block is not self._block):
-            raise RuntimeError(
-                f"tool {self._order.tool.name!r}: ctx.transaction() was used after the end of the call, or of this attempt at "
-                "it; expected that threads of the tool end before it returns"
-            )
+            raise self._too_late()
+
+    def _too_late(self) -> RuntimeError:
+        return RuntimeError(
+            f"tool {self._order.tool.name!r}: ctx.transaction() was used after the end of the call, or of this attempt at "
+            "it; expected that threads of the tool end before it returns"
+        )
 
     def _check_kept(self) -> None:
         if self._is_given_up:

@@ -324,7 +324,7 @@ def _context(order: ToolCallTask, overlay: SessionOverlay, scope: Scope) -> Tool
         scope=scope,
         artifacts=record.artifacts,
         report=Reporter(order.report, scope),
-        transaction=None if order.transaction is None else order.transaction.block,
+        transaction=None if order.transaction is None else order.transaction.of_attempt(),
         user_id=record.options.user_id,
         conversation_id=record.options.conversation_id,
     )

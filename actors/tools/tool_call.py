@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias
@@ -65,8 +66,8 @@ class CallTransaction(Protocol):
         """Begin an attempt, which has a transaction of its own."""
         ...
 
-    def block(self) -> AbstractContextManager[SqlTransaction]:
-        """Return what `ToolContext.transaction()` gives; raises `RuntimeError` where there can be none."""
+    def of_attempt(self) -> Callable[[], AbstractContextManager[SqlTransaction]]:
+        """Return `ToolContext.transaction` for the context of the attempt under way; it raises as that does."""
         ...
 
     def commit(self, executed: Executed) -> None:

@@ -541,6 +541,23 @@ def test_a_block_of_an_attempt_that_failed_has_no_part_in_the_next_one(shelf: Sh
     assert shelf.units == 7
 
 
+def test_a_context_of_an_attempt_that_failed_begins_no_transaction_in_the_next_one(shelf: Shelf) -> None:
+    contexts = list[us.ToolContext]()
+
+    def act(ctx: us.ToolContext) -> str:
+        contexts.append(ctx)
+        if len(contexts) == 1:
+            raise ConnectionError("try again")
+        with pytest.raises(RuntimeError, match="after the end of the call"):
+            contexts[0].transaction()
+        with ctx.transaction() as sql:
+            take(sql)
+        return "booked"
+
+    assert told(shelf, act, retries=1) == ["booked"]
+    assert shelf.units == 6
+
+
 def test_calls_of_one_turn_take_turns(shelf: Shelf) -> None:
     met, meeting = list[int](), threading.Barrier(2, timeout=0.2)
 
