@@ -9,6 +9,7 @@ from understudy.providers.http.retries import Timing
 from understudy.providers.offline.doubles import FunctionModel, ScriptedModel
 from understudy.providers.offline.rehearsal import Rehearsal
 from understudy.providers.openai.client import OpenAI
+from understudy.providers.openai.responses.client import OpenAIResponses
 from understudy.providers.tape.recorder import Recorder
 from understudy.providers.tape.replay import Replay
 
@@ -20,6 +21,7 @@ __all__ = [
     "FunctionModel",
     "Gemini",
     "OpenAI",
+    "OpenAIResponses",
     "Recorder",
     "Rehearsal",
     "Replay",

@@ -3,24 +3,48 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from dataclasses import replace
 
 from understudy.providers.anthropic.client import Anthropic
 from understudy.providers.google.gemini import Gemini
 from understudy.providers.google.vertex import Vertex
+from understudy.providers.http.environment import first_set
 from understudy.providers.http.forks import renew_after_fork
 from understudy.providers.http.in_flight import InFlight
 from understudy.providers.http.model_client import HttpModel
 from understudy.providers.offline.rehearsal import Rehearsal
 from understudy.providers.openai.client import OpenAI
+from understudy.providers.openai.families import OPENAI, family_of, is_official
+from understudy.providers.openai.responses.client import OpenAIResponses
 from understudy.vocabulary.models import Model, ModelName
 
-CLIENTS: dict[str, Callable[[str], HttpModel]] = {
+CLIENTS: dict[str, type[HttpModel]] = {
     "openai": OpenAI,
     "anthropic": Anthropic,
     "gemini": Gemini,
     "vertex": Vertex,
 }
+"""Provider -> its client; `with_api` tells which of two it is for OpenAI."""
+
+
+def with_api(name: ModelName, base_url: str | None = None) -> ModelName:
+    """Return the name with its API: for a model of OpenAI without one, the API that the model needs.
+
+    Only OpenAI itself is sure to have the Responses API, so models at other addresses are asked by chat completions.
+
+    Args:
+        base_url: the address of the client; None if the environment tells it.
+    """
+    if name.provider != "openai" or name.api:
+        return name
+    address = base_url or first_set("OPENAI_BASE_URL") or OPENAI
+    has_responses = is_official(address) and family_of(name.model).has_responses
+    return replace(name, api="responses" if has_responses else "chat")
+
+
+def client_of(name: ModelName) -> type[HttpModel] | None:
+    """Return the client for a name that has its API; None for a provider without a client."""
+    return OpenAIResponses if name.api == "responses" else CLIENTS.get(name.provider)
 
 
 class Catalogue:
@@ -38,14 +62,15 @@ class Catalogue:
         """Guards the models and limits, so that each name gets one."""
 
     def resolve(self, name: ModelName) -> Model:
-        """Return the model of a name, the same object each time."""
+        """Return the model of a name, the same object each time, as long as the environment tells the same address."""
+        name = with_api(name)
         with self._lock:
             if name not in self._models:
                 self._models[name] = self._make(name)
             return self._models[name]
 
     def _make(self, name: ModelName) -> Model:
-        client = CLIENTS.get(name.provider)
+        client = client_of(name)
         if client is None:
             return _make_other(name)
         made = client(name.model)

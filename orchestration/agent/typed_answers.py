@@ -26,7 +26,7 @@ BY_TOOL = "by calling {tool}."
 AS_JSON = "as JSON that fits this schema, and nothing else: {schema}"
 UNENDED = ("paused", "other")
 """Finish reasons of turns whose text is no answer, unless there are calls."""
-CUT_OFF = ("length", "max_tokens")
+CUT_OFF = ("length", "max_tokens", "max_output_tokens")
 """Finish reasons of a cut-off turn, in lower case, as providers send them: a turn with calls has no neutral one."""
 
 NO_SCHEMAS = {

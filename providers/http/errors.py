@@ -23,11 +23,15 @@ STATUS_OF_TYPE = {
     "request_too_large": 413,
     "rate_limit_error": 429,
     "rate_limit_exceeded": 429,
+    "insufficient_quota": 429,
     "api_error": 500,
     "server_error": 500,
     "internal_server_error": 500,
     "timeout_error": 504,
     "overloaded_error": 529,
+    "server_is_overloaded": 503,
+    "vector_store_timeout": 504,
+    "invalid_prompt": 400,
 }
 """Anthropic API, Errors, and OpenAI API, Error codes: the statuses of errors that come in a stream with status 200."""
 EXHAUSTED = "insufficient_quota"  # OpenAI API, Error codes: a 429 that a retry does not solve.
@@ -185,12 +189,10 @@ def embedded_failure(value: JsonValue, body: bytes, *, provider: str) -> Provide
     if _embedded(value) is None:
         return None
     said = _embedded(parse(body, in_range=False)) or {}  # `body` has no key any more
-    code = said.get("code")
-    status = code if isinstance(code, int) and not isinstance(code, bool) and 400 <= code < 600 else 200
-    return _error(said, status, {}, body, provider, 0.0)
+    return _error(said, _told_status(said), {}, body, provider, 0.0)
 
 
-MAY_TELL_ERRORS = frozenset(("choices", "error", "object"))
+MAY_TELL_ERRORS = frozenset(("choices", "error", "object", "response"))
 """Fields of an event of which one is there if it tells an error and has not its name."""
 
 
@@ -205,16 +207,20 @@ def streamed_failure(value: JsonValue, event: Callable[[], bytes], name: str, *,
     """
     if not is_object(value):
         return None
-    if name != "error" and not value.keys() & MAY_TELL_ERRORS:  # most events: pieces of text
+    if name != "error" and not value.keys() & MAY_TELL_ERRORS and value.get("type") != "error":  # most: pieces of text
         return None
-    if _embedded(value) is None and name != "error" and value.get("object") != "error" and not text(value, "error"):
+    is_error = "error" in (name, value.get("object"), value.get("type")) or bool(text(value, "error"))
+    if _embedded(value) is None and not is_error:
         return None
     body = event()
     said = _embedded(parse(body, in_range=False)) or _error_object(body)
-    return _error(said, _streamed_status(said), {}, body, provider, 0.0)
+    if said.get("type") == "error":  # that of the event, as in OpenAI's Responses
+        said = {key: each for key, each in said.items() if key != "type"}
+    return _error(said, _told_status(said), {}, body, provider, 0.0)
 
 
-def _streamed_status(said: JsonObject) -> int:
+def _told_status(said: JsonObject) -> int:
+    """Return the status of an error inside an answer: 200 if nothing in it tells one."""
     for key in ("code", "status_code"):
         status = said.get(key)
         if isinstance(status, int) and not isinstance(status, bool) and 400 <= status < 600:
@@ -228,7 +234,8 @@ def _embedded(value: JsonValue) -> JsonObject | None:
     if not is_object(value):
         return None
     choices = value.get("choices")
-    for place in (value, choices[0] if is_array(choices) and choices else None):
+    # OpenAI API, Responses, Streaming: `response.failed` has the whole response, and the error in it.
+    for place in (value, choices[0] if is_array(choices) and choices else None, value.get("response")):
         error = place.get("error") if is_object(place) else None
         if is_object(error):
             return error

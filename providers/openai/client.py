@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import ClassVar
-from urllib.parse import urlsplit
 
 from understudy.providers.http.credentials import Secret
 from understudy.providers.http.model_client import HttpModel
 from understudy.vocabulary.messages import JsonObject, ModelRequest, ModelTurn
 
 from . import wire
+from .families import OPENAI, is_official
 from .stream import OpenAIStream
-
-OPENAI = "https://api.openai.com/v1"
 
 
 class OpenAI(HttpModel):
     """A model behind OpenAI's chat completions API, or a compatible server's.
 
-    Blocking, and safe to share between threads. Making one checks the options and needs no key.
+    Blocking, and safe to share between threads. Making one checks the options and needs no key. OpenAI's newer models take no
+    function tools here: `us.OpenAIResponses` is the client for them.
 
     Args:
         model: such as `gpt-4o`.
@@ -43,8 +42,7 @@ class OpenAI(HttpModel):
         return {"authorization": f"Bearer {key.reveal()}"}
 
     def _encode(self, request: ModelRequest) -> JsonObject:
-        official = urlsplit(self._base()).hostname == urlsplit(OPENAI).hostname
-        return wire.encode(request, self.model, official=official)
+        return wire.encode(request, self.model, official=is_official(self._base()))
 
     def _encode_stream(self, request: ModelRequest) -> JsonObject:
         # OpenAI API, Chat completions: without this option a stream has no counts of tokens.

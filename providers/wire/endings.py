@@ -8,10 +8,12 @@ from dataclasses import replace
 from understudy.errors import BadReply, ProviderError
 from understudy.vocabulary.messages import NO_USAGE, FinishReason, ModelTurn, Part, TextPart, ToolCall, Usage
 
-FAILED_THERE = frozenset({"error", "network_error", "insufficient_system_resource", "abort", "aborted", "cancelled"})
+FAILED_THERE = frozenset(
+    {"error", "failed", "network_error", "insufficient_system_resource", "abort", "aborted", "cancelled"}
+)
 """Finish reasons of a failed server, where another attempt may succeed.
 
-OpenRouter and Mistral say `error`, DeepSeek `insufficient_system_resource`, Z.ai `network_error`, vLLM `abort`.
+OpenRouter and Mistral say `error`, OpenAI's Responses `failed`, DeepSeek `insufficient_system_resource`, Z.ai `network_error`, vLLM `abort`.
 """
 MISFORMED = frozenset({"malformed_function_call", "malformed_response", "other", "image_other", "no_image"})
 """Gemini API, FinishReason: the model wrote something unreadable, or nothing; another attempt may succeed."""

@@ -15,12 +15,22 @@ def openai_format(output: OutputSpec | None) -> dict[str, JsonValue]:
     """
     if output is None or output.tool:
         return {}
+    return {"response_format": {"type": "json_schema", "json_schema": _openai_schema(output)}}
+
+
+def responses_format(output: OutputSpec | None) -> dict[str, JsonValue]:
+    """Return the fields of a Responses request that ask for this form; the API enforces a strict schema alone."""
+    if output is None or output.tool:
+        return {}
+    return {"text": {"format": {"type": "json_schema", **_openai_schema(output)}}}
+
+
+def _openai_schema(output: OutputSpec) -> JsonObject:
     strict = strict_schema(output.schema, all_required=True)
     schema = dict(output.schema if strict is None else strict)
     about = schema.pop("description", None)
     described: dict[str, JsonValue] = {} if about is None else {"description": about}
-    asked: JsonObject = {"name": output.name, **described, "schema": schema, "strict": strict is not None}
-    return {"response_format": {"type": "json_schema", "json_schema": asked}}
+    return {"name": output.name, **described, "schema": schema, "strict": strict is not None}
 
 
 def anthropic_format(output: OutputSpec | None) -> dict[str, JsonValue]:

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from understudy.vocabulary.messages import JsonObject, JsonValue
 
-from .json_values import is_object
+from .json_values import is_array, is_object
 
 
 def refuse(provider: str, setting: str, instead: str = "leave it out") -> NoReturn:
@@ -15,11 +15,17 @@ def refuse(provider: str, setting: str, instead: str = "leave it out") -> NoRetu
     raise ValueError(f"settings: {provider} has no {setting}; {instead}")
 
 
-def lay_over(body: Mapping[str, JsonValue], extra: JsonObject, *, merged: tuple[str, ...] = ()) -> JsonObject:
-    """Return `body` with the fields of `extra` in place of its own; the objects named in `merged` are joined instead.
+def lay_over(
+    body: Mapping[str, JsonValue], extra: JsonObject, *, merged: tuple[str, ...] = (), joined: tuple[str, ...] = ()
+) -> JsonObject:
+    """Return `body` with the fields of `extra` in place of its own.
+
+    Args:
+        merged: names of objects whose fields are put together instead.
+        joined: names of arrays that hold the entries of both instead, each entry once.
 
     Raises:
-        ValueError: `extra` asks for a stream, which `complete` cannot read.
+        ValueError: `extra` asks for a stream, which `complete` cannot read, or a field of `joined` is no array.
     """
     if extra.get("stream"):
         raise ValueError("settings: extra must not set stream; a stream is not what complete() reads")
@@ -28,4 +34,12 @@ def lay_over(body: Mapping[str, JsonValue], extra: JsonObject, *, merged: tuple[
         mine, theirs = body.get(key), extra.get(key)
         if is_object(mine) and is_object(theirs):
             result[key] = {**mine, **theirs}
+    for key in joined:
+        mine, theirs = body.get(key), extra.get(key)
+        if theirs is None:
+            continue
+        if not is_array(theirs):
+            raise ValueError(f"settings: extra[{key!r}] must be a list, got {type(theirs).__name__}")
+        own = list(mine) if is_array(mine) else []
+        result[key] = [*own, *[each for each in theirs if each not in own]]
     return result

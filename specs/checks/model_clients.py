@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import cast
 
-from understudy.providers.catalogue import CLIENTS
+from understudy.providers.catalogue import CLIENTS, client_of, with_api
 from understudy.specs.grammar.agent import AgentGrammar
 from understudy.specs.reading.problems import listed
 from understudy.vocabulary.messages import JsonValue
@@ -48,7 +48,8 @@ def client(name: ModelName, options: dict[str, object]) -> Model:
         TypeError: the provider does not have this option, or has no options.
         ValueError: an option is out of range.
     """
-    make = cast("Callable[..., Model]", CLIENTS[name.provider])
+    address = options.get("base_url")
+    make = cast("Callable[..., Model]", client_of(with_api(name, address if isinstance(address, str) else None)))
     return make(name.model, **options)
 
 
@@ -63,7 +64,7 @@ def option_problem(name: ModelName, key: str, value: JsonValue) -> str:
     if not isinstance(value, str | list):
         return ""
     try:
-        client(ModelName(name.provider, "a-model"), {OPTIONS[key]: value})
+        client(ModelName(name.provider, "a-model", name.api), {OPTIONS[key]: value})
     except (TypeError, ValueError) as error:
         return str(error)
     return ""

@@ -29,7 +29,7 @@ def test_the_shared_options_are_parameters_of_every_client() -> None:
     shared = inspect.signature(HttpModel).parameters
     assert shared.keys() == {"model", "api_key", "base_url"} | ClientOptions.__annotations__.keys()
 
-    for client in (Anthropic, Gemini, OpenAI, Vertex):
+    for client in (Anthropic, Gemini, OpenAI, OpenAIResponses, Vertex):
         taken = inspect.signature(client).parameters
         assert {name: taken[name] for name in ClientOptions.__annotations__} == {
             name: shared[name] for name in ClientOptions.__annotations__
@@ -43,7 +43,7 @@ def test_the_types_of_the_shared_options_are_those_of_the_constructor() -> None:
         assert getattr(kind, "__forward_arg__", kind) == shared[name].annotation
 
 
-@pytest.mark.parametrize("make", [Anthropic, Gemini, OpenAI, Vertex])
+@pytest.mark.parametrize("make", [Anthropic, Gemini, OpenAI, OpenAIResponses, Vertex])
 def test_an_option_that_no_client_has_is_refused(make: Callable[..., HttpModel]) -> None:
     with pytest.raises(TypeError, match="timout"):
         make("m", timout=3)

@@ -533,8 +533,8 @@ def test_a_call_without_a_name_is_no_turn() -> None:
         (
             "openai",
             {"code": "insufficient_quota", "type": "insufficient_quota", "message": "pay"},
-            ProviderError,
-            200,
+            RateLimited,
+            429,
             False,
         ),
         ("openai", {"code": 502, "message": "upstream"}, ProviderError, 502, True),

@@ -45,6 +45,16 @@ def get_capital(country: str) -> str:
     raise ValueError('The country is not supported. Use "La France" instead.\n\nFix the errors and try again.')
 
 
+def lookup_population(country: str) -> str:
+    """Returns the current population of the specified fictional country."""
+    return "123124"
+
+
+def can_have_dragons(population: int) -> bool:
+    """Returns True if the specified population can have dragons."""
+    return population > 10_000
+
+
 @dataclass(frozen=True)
 class Loop:
     name: str
@@ -87,7 +97,7 @@ def test_an_agent_sends_what_was_recorded_and_ends_with_the_recorded_text(loop: 
     assert outcome.text == second.expected["text"]
     assert outcome.iterations == 1
     for case, body in sent_turns(server, loop.name):
-        wire.same_request(case.provider, body, case.request, tools=wire.outline)
+        wire.same_request(case.api, body, case.request, tools=wire.outline)
 
 
 @pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.name)
@@ -130,7 +140,23 @@ def test_a_failing_tool_is_told_to_the_model_as_it_was_recorded(server: str) -> 
         agent(loop, model).run(first.wants.text, timeout=30)  # the recording ends with another call
 
     for case, body in sent_turns(server, loop.name):
-        wire.same_request(case.provider, body, case.request, tools=wire.outline)
+        wire.same_request(case.api, body, case.request, tools=wire.outline)
+
+
+def test_reasoning_goes_back_encrypted_in_a_loop_of_the_responses_api(server: str) -> None:
+    name = "openai-resp-tool-loop-reasoning-a"
+    wants = CASES[f"{name}.1"].wants
+    with client(CASES[f"{name}.1"], server, name) as model, pytest.raises(us.MaxIterationsExceeded):
+        us.Agent(  # the recording ends with another call
+            "replayed",
+            model=model,
+            tools=[lookup_population, can_have_dragons],
+            settings=wants.settings,
+            max_iterations=1,
+        ).run(wants.text, timeout=30)
+
+    for case, body in sent_turns(server, name):
+        wire.same_request(case.api, body, case.request, tools=wire.outline)
 
 
 def test_a_loop_that_asks_for_a_turn_nobody_recorded_ends_with_the_servers_answer(server: str) -> None:

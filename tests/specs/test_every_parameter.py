@@ -43,6 +43,7 @@ GRAMMARS: dict[Callable[..., object], type[Grammar]] = {
     us.OneForAll: groups.SupervisorGrammar,
     us.RestForOne: groups.SupervisorGrammar,
     us.OpenAI: agent.AgentGrammar,
+    us.OpenAIResponses: agent.AgentGrammar,
     us.Anthropic: agent.AgentGrammar,
     us.Gemini: agent.AgentGrammar,
     us.Vertex: agent.AgentGrammar,
@@ -62,7 +63,7 @@ CALLED = {
     "Child.actor": "ref",
     **{
         f"{client.__name__}.{option}": key
-        for client in (us.OpenAI, us.Anthropic, us.Gemini, us.Vertex)
+        for client in (us.OpenAI, us.OpenAIResponses, us.Anthropic, us.Gemini, us.Vertex)
         for key, option in OPTIONS.items()
     },
 }
@@ -81,17 +82,19 @@ NOT_IN_SPECS = {
     "Child.mailbox": "a runner takes runs, which no mailbox bounds",
     "Child.turn_timeout": "a runner takes runs, which have timeouts of their own",
     "OpenAI.api_key": A_SECRET,
+    "OpenAIResponses.api_key": A_SECRET,
+    "OpenAIResponses.store": "a choice about data, made in Python: a model that lets OpenAI keep answers is registered",
     "Anthropic.api_key": A_SECRET,
     "Gemini.api_key": A_SECRET,
     "Vertex.access_token": A_SECRET,
     **{
         f"{client.__name__}.{name}": FOR_TESTS
-        for client in (us.OpenAI, us.Anthropic, us.Gemini, us.Vertex)
+        for client in (us.OpenAI, us.OpenAIResponses, us.Anthropic, us.Gemini, us.Vertex)
         for name in ("transport", "timing")
     },
     **{
         f"{client.__name__}.extra_headers": "headers may hold keys, which never stand in a spec; a model with some is registered"
-        for client in (us.OpenAI, us.Anthropic, us.Gemini, us.Vertex)
+        for client in (us.OpenAI, us.OpenAIResponses, us.Anthropic, us.Gemini, us.Vertex)
     },
 }
 """Parameter -> why no spec says it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from understudy.providers import Anthropic, Gemini, OpenAI, Vertex
+from understudy.providers import Anthropic, Gemini, OpenAI, OpenAIResponses, Vertex
 from understudy.providers.http.model_client import HttpModel
 
 from .wire import Case
@@ -11,7 +11,10 @@ from .wire import Case
 def client(case: Case, server: str, name: str = "", *, attempts: int = 1, timeout: float | None = None) -> HttpModel:
     """Return a client of the recorded model for one case; with the `name` of a loop it gets turn after turn."""
     base = f"{server}/{name or case.name}"
-    match case.provider:
+    match case.api:
+        case "openai-responses":
+            base += case.path.removesuffix("/responses")
+            return OpenAIResponses(case.model, api_key="test-key", base_url=base, attempts=attempts, timeout=timeout)
         case "anthropic":
             return Anthropic(case.model, api_key="test-key", base_url=base, attempts=attempts, timeout=timeout)
         case "gemini":

@@ -41,7 +41,7 @@ ROOT = Path(__file__).parents[2]
 FOLDER = Path(os.environ.get("UNDERSTUDY_WIRE") or ROOT.parent / "shared" / "wire")
 MISSING = f"no recordings at {FOLDER}: set UNDERSTUDY_WIRE to the folder that holds them"
 MADE_UP = "made-up-"
-APIS = ("chat_completions", "messages", "generateContent")
+APIS = ("chat_completions", "responses", "messages", "generateContent")
 
 
 class Server(Protocol):
@@ -75,10 +75,27 @@ class Case:
         return named if isinstance(named, str) else self.path.split("/models/")[1].split(":")[0]
 
     @property
+    def api(self) -> str:
+        """The provider, or `openai-responses`, which is the other API of one."""
+        return "openai-responses" if self.path.endswith("/responses") else self.provider
+
+    @property
     def wants(self) -> ModelRequest:
-        """What was asked, in neutral words."""
-        decode = {"anthropic": from_anthropic, "gemini": from_google, "vertex": from_google}
-        return decode.get(self.provider, from_openai)(self.request)
+        """What was asked, in neutral words, without what the client asks for by itself."""
+        asked = reader_of(self.api)(self.request)
+        extra = {key: value for key, value in asked.settings.extra.items() if key not in ("include", "store")}
+        return replace(asked, settings=replace(asked.settings, extra=extra))
+
+
+def reader_of(api: str) -> Callable[[JsonObject], ModelRequest]:
+    """Return the reader of the requests of an API."""
+    known = {
+        "anthropic": from_anthropic,
+        "gemini": from_google,
+        "vertex": from_google,
+        "openai-responses": from_responses,
+    }
+    return known.get(api, from_openai)
 
 
 def cases(folder: Path = FOLDER) -> list[Case]:
@@ -185,6 +202,38 @@ def _openai_part(part: JsonObject) -> Part:
         return ImagePart(url=url)
     head, _, data = url.partition(",")
     return ImagePart(data, head.removeprefix("data:").removesuffix(";base64"))
+
+
+def from_responses(body: JsonObject) -> ModelRequest:
+    """Read a Responses request. Items of the model in a row are one message, results in a row another."""
+    messages: list[Message] = []
+    for item in objs(body["input"]):
+        parts = _responses_parts(item)
+        role = "user" if item.get("role") == "user" or item.get("type") == "function_call_output" else "assistant"
+        dialect = "openai-responses" if role == "assistant" else ""
+        if messages and messages[-1].role == role and item.get("role") != "user":
+            messages[-1] = replace(messages[-1], parts=(*messages[-1].parts, *parts))
+        else:
+            messages.append(Message("user" if role == "user" else "assistant", parts, dialect))
+    functions = [tool for tool in objs(body.get("tools")) if tool["type"] == "function"]
+    specs = tuple(ToolSpec(word(t["name"]), word(t.get("description")), obj(t["parameters"])) for t in functions)
+    rest = _rest(body, "input", "model", "tools", "tool_choice", "stream", "instructions")
+    hosted: list[JsonValue] = [tool for tool in objs(body.get("tools")) if tool["type"] != "function"]
+    extra = {**rest, **({"tools": hosted} if hosted else {})}
+    return ModelRequest(messages, word(body.get("instructions")), specs, Settings(extra=extra))
+
+
+def _responses_parts(item: JsonObject) -> tuple[Part, ...]:
+    match item.get("type", "message"):
+        case "message":
+            return tuple(TextPart(word(part["text"])) for part in objs(item["content"]))
+        case "function_call":
+            arguments = json.loads(word(item["arguments"]))
+            return (ToolCall(word(item["call_id"]), word(item["name"]), arguments),)
+        case "function_call_output":
+            return (ToolResult(word(item["call_id"]), word(item["output"])),)
+        case _:
+            return (OpaquePart(item),)
 
 
 def from_anthropic(body: JsonObject) -> ModelRequest:
@@ -309,10 +358,10 @@ def outline(tool: ToolSpec) -> JsonValue:
 
 
 def same_request(
-    provider: str, sent: JsonObject, recorded: JsonObject, *, tools: Callable[[ToolSpec], object] = meaning
+    api: str, sent: JsonObject, recorded: JsonObject, *, tools: Callable[[ToolSpec], object] = meaning
 ) -> None:
-    """Assert that two request bodies of one provider say the same; `tools` says what of a tool is compared."""
-    read = {"anthropic": from_anthropic, "gemini": from_google, "vertex": from_google}.get(provider, from_openai)
+    """Assert that two request bodies of one API say the same; `tools` says what of a tool is compared."""
+    read = reader_of(api)
     ours, theirs = read(sent), read(recorded)
     assert sent.get("model") == recorded.get("model")
     assert ours.system == theirs.system

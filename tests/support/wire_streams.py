@@ -18,6 +18,8 @@ from understudy.providers.google import wire as google_wire
 from understudy.providers.google.stream import GoogleStream
 from understudy.providers.http.stream_reader import StreamReader
 from understudy.providers.openai import wire as openai_wire
+from understudy.providers.openai.responses import answer as responses_answer
+from understudy.providers.openai.responses.stream import ResponsesStream
 from understudy.providers.openai.stream import OpenAIStream
 from understudy.providers.wire.stream_decoder import StreamDecoder
 from understudy.vocabulary.messages import JsonObject, ModelTurn
@@ -38,7 +40,7 @@ class StreamCase(Case):
     @property
     def turn(self) -> ModelTurn:
         """What blocking `decode` makes of the answer put together."""
-        return decoded_whole(self.provider, self.body)
+        return decoded_whole(self.api, self.body)
 
 
 def stream_cases(folder: Path = FOLDER) -> list[StreamCase]:
@@ -65,9 +67,11 @@ def stream_cases(folder: Path = FOLDER) -> list[StreamCase]:
     return found
 
 
-def decoder_of(provider: str) -> StreamDecoder:
-    """Return a new decoder of a provider's API."""
-    match provider:
+def decoder_of(api: str) -> StreamDecoder:
+    """Return a new decoder of an API."""
+    match api:
+        case "openai-responses":
+            return ResponsesStream()
         case "anthropic":
             return AnthropicStream()
         case "gemini" | "vertex":
@@ -85,14 +89,14 @@ def read(reader: StreamReader, chunks: list[bytes]) -> Iterator[Piece]:
     yield end
 
 
-def reader_of(provider: str) -> StreamReader:
-    """Return a new reader of a provider's stream."""
-    return StreamReader(decoder_of(provider), provider=provider, longest=LONGEST)
+def reader_of(api: str) -> StreamReader:
+    """Return a new reader of an API's stream."""
+    return StreamReader(decoder_of(api), provider=api, longest=LONGEST)
 
 
-def turn_of(provider: str, *chunks: bytes) -> ModelTurn:
+def turn_of(api: str, *chunks: bytes) -> ModelTurn:
     """Return the turn in a body that comes in these chunks."""
-    reader = reader_of(provider)
+    reader = reader_of(api)
     assert list(read(reader, list(chunks)))
     return reader.turn()
 
@@ -106,10 +110,12 @@ def as_events(*events: object) -> bytes:
 # What follows puts an answer together.
 
 
-def decoded_whole(provider: str, body: bytes) -> ModelTurn:
+def decoded_whole(api: str, body: bytes) -> ModelTurn:
     """Return what blocking `decode` makes of a streamed answer put together."""
     events = [event for event in _events(body) if event is not None]
-    match provider:
+    match api:
+        case "openai-responses":  # its last event has the answer whole
+            return responses_answer.decode(events[-1]["response"])
         case "anthropic":
             return anthropic_wire.decode(whole_message(events))
         case "gemini" | "vertex":

@@ -178,7 +178,7 @@ class Message:
     role: Literal["user", "assistant"]
     parts: tuple[Part, ...]
     dialect: str = ""
-    """The API that the assistant's parts came from: `openai`, `anthropic`, `google`, or empty."""
+    """The API that the assistant's parts came from: `openai`, `openai-responses`, `anthropic`, `google`, or empty."""
 
     @property
     def text(self) -> str:

@@ -17,6 +17,8 @@ DEFAULT_IDLE_TIMEOUT = 60.0  # Seconds between two pieces of a stream; providers
 
 PROVIDERS = {
     "openai": "openai",
+    "openai-chat": "openai",
+    "openai-responses": "openai",
     "anthropic": "anthropic",
     "gemini": "gemini",
     "google": "gemini",
@@ -25,6 +27,8 @@ PROVIDERS = {
 }
 """Prefix of a model string -> provider."""
 
+APIS = {"openai-chat": "chat", "openai-responses": "responses"}
+"""Prefix of a model string -> the API of its provider. Other prefixes leave the choice to the client."""
 
 COMPATIBLE = "For OpenAI-compatible servers: us.OpenAI({model!r}, base_url=…)"
 MAKERS = {
@@ -90,6 +94,8 @@ class ModelName:
 
     provider: str
     model: str
+    api: str = ""
+    """The API of the provider: `chat` or `responses`, of OpenAI; empty for the one that the model needs."""
 
     @classmethod
     def parse(cls, text: str) -> ModelName:
@@ -112,15 +118,19 @@ class ModelName:
             raise ValueError(f"unknown provider in model {text!r}: {expected}{hint}")
         if not model.strip() and provider != "rehearsal":
             raise ValueError(f"no model named in {text!r}: {expected}")
-        return cls(provider, model)
+        return cls(provider, model, APIS.get(prefix, ""))
 
     def __str__(self) -> str:
         """Return the model string, from which `parse` makes an equal name."""
-        return f"{self.provider}:{self.model}" if self.model else self.provider
+        prefix = f"{self.provider}-{self.api}" if self.api else self.provider
+        return f"{prefix}:{self.model}" if self.model else prefix
 
 
 def name_of(model: ModelName | Model) -> str:
-    """Return a model's name for people and price lists: its model string, or the type's name for an unknown object."""
+    """Return a model's name for people and price lists: its model string, or the type's name for an unknown object.
+
+    A model has one name and one price, whatever the API that it is asked by.
+    """
     provider, name = getattr(model, "provider", None), getattr(model, "model", None)
     if isinstance(provider, str) and isinstance(name, str):
         return str(ModelName(provider, name))

@@ -1,0 +1,141 @@
+"""Reads the answers of OpenAI's Responses API into neutral turns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from understudy.providers.wire.endings import neutral
+from understudy.providers.wire.json_values import (
+    WrongShape,
+    as_object,
+    as_text,
+    count,
+    inner,
+    is_array,
+    is_object,
+    items,
+    kept,
+    text,
+)
+from understudy.vocabulary.json_reading import arguments
+from understudy.vocabulary.messages import (
+    FinishReason,
+    JsonObject,
+    ModelTurn,
+    OpaquePart,
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolCall,
+    Usage,
+)
+
+from .input_items import DIALECT
+
+REASONS: dict[str, FinishReason] = {
+    "completed": "stop",
+    "max_output_tokens": "length",
+    "content_filter": "blocked",
+}
+"""OpenAI API, Responses: `status`, or the reason of one that is `incomplete`."""
+FOR_THE_CLIENT = frozenset(
+    {
+        "apply_patch_call",
+        "computer_call",
+        "custom_tool_call",
+        "local_shell_call",
+        "mcp_approval_request",
+        "shell_call",
+    }
+)
+"""Items that wait for an answer of the client, and have no neutral form. No agent can answer them."""
+BETWEEN = "\n\n"  # The paragraphs of a summary come as texts of their own.
+
+
+def decode(body: JsonObject) -> ModelTurn:
+    """Return the turn in a response body.
+
+    Raises:
+        WrongShape: the body is not a response.
+    """
+    if not is_array(body.get("output")) and not text(body, "status"):
+        raise WrongShape(f"output must be an array, got a body with {', '.join(sorted(body)[:8]) or 'nothing'}")
+    output = [as_object(item, "output[]") for item in items(body, "output", "output")]
+    parts = tuple([part for item in output for part in _parts(item)])
+    refused = "".join([text(block, "refusal") for item in output for block in blocks_of(item)])
+    raw = raw_reason(body, output)
+    return ModelTurn(
+        parts,
+        usage_in(body),
+        neutral(raw, REASONS, parts),
+        raw or None,
+        refusal=refused,
+        dialect=DIALECT,
+        model=text(body, "model"),
+        response_id=text(body, "id"),
+    )
+
+
+def _parts(item: JsonObject) -> list[Part]:
+    match item.get("type"):
+        case "message":
+            texts = [block for block in blocks_of(item) if block.get("type") == "output_text"]
+            return [TextPart(text(block, "text"), text(item, "phase") or None) for block in texts]
+        case "function_call":
+            given, bad = arguments(item.get("arguments"))
+            return [ToolCall(call_id(item), as_text(item.get("name"), "function_call.name"), given, bad)]
+        case "reasoning":
+            thoughts = [ReasoningPart(words) for words in thoughts_in(item) if words]
+            return [*thoughts, OpaquePart(kept(item, "output[]"))]
+        case _:
+            return [OpaquePart(kept(item, "output[]"))]
+
+
+def blocks_of(item: JsonObject) -> list[JsonObject]:
+    """Return the contents of a message; none of another item."""
+    if item.get("type") != "message":
+        return []
+    return [as_object(block, "message.content[]") for block in items(item, "content", "message.content")]
+
+
+def thoughts_in(item: JsonObject) -> tuple[str, str]:
+    """Return the summary of a reasoning item, and its text, which only open models show."""
+    summary, content = item.get("summary"), item.get("content")
+    return _joined(summary, BETWEEN), _joined(content, "")
+
+
+def _joined(blocks: object, between: str) -> str:
+    if not is_array(blocks):
+        return ""
+    return between.join([text(block, "text") for block in blocks if is_object(block) and text(block, "text")])
+
+
+def call_id(item: JsonObject) -> str:
+    """Return the id that the result of a call repeats."""
+    return text(item, "call_id") or text(item, "id")
+
+
+def raw_reason(body: JsonObject, output: Sequence[JsonObject]) -> str:
+    """Return the API's own word for the end of a response: its status, the reason of an incomplete one, or the type of an item
+    that nobody can answer."""
+    answered = {(text(item, "type"), call_id(item)) for item in output}
+    for item in output:
+        kind = text(item, "type")
+        if kind in FOR_THE_CLIENT and (f"{kind}_output", call_id(item)) not in answered:
+            return kind
+    status = text(body, "status")
+    return text(inner(body, "incomplete_details"), "reason") or status if status == "incomplete" else status
+
+
+def usage_in(body: JsonObject) -> Usage:
+    """Return the tokens that a response counts."""
+    usage = inner(body, "usage")
+    read = inner(usage, "input_tokens_details")
+    return Usage(
+        input_tokens=count(usage, "input_tokens"),
+        output_tokens=count(usage, "output_tokens"),
+        cached_tokens=count(read, "cached_tokens"),
+        cache_write_tokens=count(read, "cache_write_tokens"),
+        reasoning_tokens=count(inner(usage, "output_tokens_details"), "reasoning_tokens"),
+        raw=kept(usage, "usage"),
+    )

@@ -1,0 +1,145 @@
+"""The client of OpenAI's Responses API."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import ClassVar, Unpack
+
+from understudy.errors import ProviderError
+from understudy.orchestration.streaming.turn_assembler import TurnAssembler
+from understudy.providers.http.client_options import ClientOptions
+from understudy.providers.http.credentials import KeyLike, Secret
+from understudy.providers.http.model_client import HttpModel
+from understudy.providers.openai.families import OPENAI, family_of, is_official
+from understudy.vocabulary.checks import checked_flag
+from understudy.vocabulary.messages import JsonObject, Message, ModelRequest, ModelTurn
+from understudy.vocabulary.pieces import Piece
+
+from .answer import decode
+from .input_items import items_of
+from .request import encode
+from .stored_answers import StoredAnswers
+from .stream import ResponsesStream
+
+LOST = "previous_response_not_found"
+NO_RETENTION = "previous response cannot be used"
+"""Words of the refusal for an organisation whose data OpenAI does not retain; it has no code of its own."""
+OWN_STATE = ("previous_response_id", "conversation")
+"""Fields of a request that say where its conversation stands."""
+
+
+class OpenAIResponses(HttpModel):
+    """A model behind OpenAI's Responses API, or a compatible server's.
+
+    Blocking, and safe to share between threads. Making one checks the options and needs no key. `us.OpenAI` is the client of
+    chat completions.
+
+    Args:
+        model: such as `gpt-5`.
+        store: whether OpenAI keeps the answers. Then a request names the answer before, and sends only what is new, if the
+            history is the one that this client was answered; else, or if OpenAI has lost that answer, it sends everything.
+            Without it each request sends everything, the model's encrypted reasoning included.
+        api_key: the key, a `Secret`, or a function that returns one, called before each attempt and once more after HTTP
+            status 401; without it `OPENAI_API_KEY` is read at each call. It is in no log, error or repr.
+        base_url: the address with its version, such as `http://127.0.0.1:8000/v1`; without it `OPENAI_BASE_URL` is read
+            at each call, else requests go to OpenAI.
+        options: those that all clients share, `ClientOptions`.
+    """
+
+    provider: ClassVar[str] = "openai"
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        store: bool = False,
+        api_key: KeyLike | None = None,
+        base_url: str | None = None,
+        **options: Unpack[ClientOptions],
+    ) -> None:
+        self.store = checked_flag("store", store)
+        self._stored: StoredAnswers | None = StoredAnswers() if store else None
+        """None if OpenAI keeps no answers."""
+        super().__init__(model, api_key=api_key, base_url=base_url, **options)
+
+    def complete(self, request: ModelRequest) -> ModelTurn:
+        if self._stored is None:
+            return super().complete(request)
+        try:
+            turn = super().complete(request)
+        except ProviderError as error:
+            if not self._was_lost(error, request):
+                raise
+            turn = super().complete(request)
+        self._keep(request, turn)
+        return turn
+
+    def stream(self, request: ModelRequest) -> Generator[Piece]:
+        return super().stream(request) if self._stored is None else self._stream_kept(request)
+
+    def _stream_kept(self, request: ModelRequest) -> Generator[Piece]:
+        assembler = TurnAssembler()
+        began = False
+        try:
+            for piece in super().stream(request):
+                began = True
+                assembler.add(piece)
+                yield piece
+        except ProviderError as error:
+            if began or not self._was_lost(error, request):
+                raise
+            for piece in super().stream(request):
+                assembler.add(piece)
+                yield piece
+        self._keep(request, assembler.turn())
+
+    def _was_lost(self, error: ProviderError, request: ModelRequest) -> bool:
+        """Whether a request failed because OpenAI does not have the answer that it named; if so, forget the answer."""
+        lost, not_retained = error.code == LOST, NO_RETENTION in str(error).lower()
+        if self._stored is None or not (lost or not_retained):
+            return False
+        history = self._history(request)
+        if self._stored.latest(history) is None or _has_own_state(request):
+            return False
+        self._stored.forget(history)
+        if not_retained:  # nor will it have any other
+            self._stored = None
+        return True
+
+    def _keep(self, request: ModelRequest, turn: ModelTurn) -> None:
+        stored = self._stored
+        if stored is not None and turn.response_id and not _has_own_state(request):
+            said = Message("assistant", turn.parts, turn.dialect)
+            stored.keep([*self._history(request), *self._items([said])], turn.response_id)
+
+    def _history(self, request: ModelRequest) -> list[JsonObject]:
+        return self._items(request.messages)
+
+    def _items(self, messages: Sequence[Message]) -> list[JsonObject]:
+        reasons = family_of(self.model).reasons
+        return items_of(messages, official=is_official(self._base()), reasons=reasons, store=self.store)
+
+    def _base(self) -> str:
+        return self._root(OPENAI, "OPENAI_BASE_URL")
+
+    def _url(self) -> str:
+        return f"{self._base()}/responses"
+
+    def _auth(self, key: Secret) -> Mapping[str, str]:
+        return {"authorization": f"Bearer {key.reveal()}"}
+
+    def _encode(self, request: ModelRequest) -> JsonObject:
+        history = self._history(request)
+        latest = None if self._stored is None or _has_own_state(request) else self._stored.latest(history)
+        previous, known = latest or ("", 0)
+        return encode(request, history[known:], self.model, store=self.store, previous=previous)
+
+    def _decode(self, body: JsonObject) -> ModelTurn:
+        return decode(body)
+
+    def _decoder(self) -> ResponsesStream:
+        return ResponsesStream()
+
+
+def _has_own_state(request: ModelRequest) -> bool:
+    return any(key in request.settings.extra for key in OWN_STATE)

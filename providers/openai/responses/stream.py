@@ -1,0 +1,190 @@
+"""OpenAI's Responses API on the wire, streamed: reads the events into the pieces of a turn.
+
+OpenAI API, Responses, Streaming: an item is known by its `output_index`, a content by its `content_index`. Ids of items are
+not used, because some proxies change them from event to event.
+"""
+
+from __future__ import annotations
+
+from understudy.providers.wire.endings import neutral
+from understudy.providers.wire.json_values import WrongShape, as_object, as_text, count, inner, items, kept, text
+from understudy.vocabulary.json_reading import arguments_text
+from understudy.vocabulary.messages import JsonObject, OpaquePart, Part
+from understudy.vocabulary.pieces import CallPiece, Piece, ReasoningPiece, TextPiece, TurnEnd, UsagePiece, WholePiece
+
+from .answer import BETWEEN, REASONS, blocks_of, call_id, raw_reason, thoughts_in, usage_in
+from .input_items import DIALECT
+
+ITEM = 10_000  # Numbers of parts for each item: more contents than a message has.
+SUMMARY, THOUGHT, WHOLE = 0, 1, 2
+"""Numbers of the parts of a reasoning item, counted from that of the item."""
+ENDS = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
+
+
+class ResponsesStream:
+    """The events of one turn."""
+
+    dialect = DIALECT
+
+    def __init__(self) -> None:
+        self.is_over = False
+        """Whether the last event came."""
+        self._response: JsonObject = {}
+        """The response as it was told last; whole only at the end."""
+        self._items: dict[int, JsonObject] = {}
+        """Index -> the item as it was told last."""
+        self._complete_ones: set[int] = set()
+        """Indexes of the items that came whole."""
+        self._shown: dict[int, str] = {}
+        """Number of a part -> its text, or arguments, so far."""
+        self._phases: dict[int, str] = {}
+        """Number of a text -> the phase that its pieces tell."""
+        self._paragraph: dict[int, int | None] = {}
+        """Number of a summary -> the paragraph that came last."""
+        self._refusals: dict[int, list[str]] = {}
+        """Number of a content -> the refusal so far."""
+
+    @property
+    def has_turn(self) -> bool:
+        return self.is_over
+
+    def take(self, event: JsonObject, name: str) -> list[Piece]:
+        found: list[Piece] = []
+        match text(event, "type") or name:
+            case "response.output_text.delta":
+                self._say(_content(event), text(event, "delta"), found)
+            case "response.function_call_arguments.delta":
+                self._call(_index(event) * ITEM, text(event, "delta"), found)
+            case "response.reasoning_summary_text.delta":
+                self._summarise(event, found)
+            case "response.reasoning_text.delta":
+                self._think(_index(event) * ITEM + THOUGHT, text(event, "delta"), found)
+            case "response.refusal.delta":
+                self._refusals.setdefault(_content(event), []).append(text(event, "delta"))
+            case "response.content_part.added":
+                if inner(event, "part").get("type") == "output_text":
+                    self._say(_content(event), text(inner(event, "part"), "text"), found)
+            case "response.output_item.added":
+                self._begin(_index(event), as_object(event.get("item"), "item"), found)
+            case "response.output_item.done":
+                self._complete(_index(event), as_object(event.get("item"), "item"), found)
+            case "response.created" | "response.in_progress" | "response.queued":
+                self._response = as_object(event.get("response"), "response")
+            case kind if kind in ENDS:
+                self._end(as_object(event.get("response"), "response"), found)
+            case _:
+                pass
+        return found
+
+    def done(self) -> None:
+        """Do nothing: this API has no such event, and some proxies send it behind the last one."""
+
+    def rest(self) -> list[Piece]:
+        return []
+
+    def end(self, parts: tuple[Part, ...]) -> TurnEnd | None:
+        if not self.is_over:
+            return None
+        raw = raw_reason(self._response, [self._items[index] for index in sorted(self._items)])
+        return TurnEnd(
+            neutral(raw, REASONS, parts),
+            raw or None,
+            usage_in(self._response),
+            "".join(["".join(self._refusals[number]) for number in sorted(self._refusals)]),
+            DIALECT,
+            text(self._response, "model"),
+            text(self._response, "id"),
+        )
+
+    # --- items
+
+    def _begin(self, index: int, item: JsonObject, found: list[Piece]) -> None:
+        self._items[index] = item
+        if item.get("type") == "function_call":
+            name = as_text(item.get("name"), "function_call.name")
+            found.append(CallPiece(index * ITEM, "", call_id(item), name))
+
+    def _complete(self, index: int, item: JsonObject, found: list[Piece]) -> None:
+        """Add what the events before did not tell of an item: some servers send items whole."""
+        number = index * ITEM
+        match item.get("type"):
+            case "message":
+                self._items[index] = item
+                for place, block in enumerate(blocks_of(item)):
+                    self._complete_block(number + place, block, found)
+            case "function_call":
+                if index not in self._items:
+                    self._begin(index, item, found)
+                self._call(number, self._missing(number, arguments_text(item.get("arguments"))), found)
+            case "reasoning":
+                for place, words in zip((SUMMARY, THOUGHT), thoughts_in(item), strict=True):
+                    self._think(number + place, self._missing(number + place, words), found)
+                found.append(WholePiece(OpaquePart(kept(item, "item")), number + WHOLE))
+            case _:
+                found.append(WholePiece(OpaquePart(kept(item, "item")), number))
+        self._items[index] = item
+        self._complete_ones.add(index)
+
+    def _complete_block(self, number: int, block: JsonObject, found: list[Piece]) -> None:
+        match block.get("type"):
+            case "output_text":
+                self._say(number, self._missing(number, text(block, "text")), found)
+            case "refusal" if number not in self._refusals:
+                self._refusals[number] = [text(block, "refusal")]
+            case _:
+                pass
+
+    def _end(self, response: JsonObject, found: list[Piece]) -> None:
+        for index, entry in enumerate(items(response, "output", "output")):
+            item = as_object(entry, "output[]")
+            began = self._items.get(index, item)
+            if index not in self._complete_ones and began.get("type") == item.get("type"):
+                self._complete(index, item, found)
+        self._response = response
+        self.is_over = True
+        if inner(response, "usage"):
+            found.append(UsagePiece(usage_in(response)))
+
+    # --- texts
+
+    def _missing(self, number: int, whole: str) -> str:
+        """Return what follows the text so far, if `whole` continues it."""
+        shown = self._shown.get(number, "")
+        return whole[len(shown) :] if whole.startswith(shown) else ""
+
+    def _say(self, number: int, words: str, found: list[Piece]) -> None:
+        phase = text(self._items.get(number // ITEM, {}), "phase")
+        if words or number not in self._shown or phase != self._phases[number]:
+            found.append(TextPiece(words, number, phase or None))
+        self._shown[number] = self._shown.get(number, "") + words
+        self._phases[number] = phase
+
+    def _call(self, number: int, given: str, found: list[Piece]) -> None:
+        if given:
+            found.append(CallPiece(number, given))
+            self._shown[number] = self._shown.get(number, "") + given
+
+    def _think(self, number: int, words: str, found: list[Piece]) -> None:
+        if words:
+            found.append(ReasoningPiece(words, number))
+            self._shown[number] = self._shown.get(number, "") + words
+
+    def _summarise(self, event: JsonObject, found: list[Piece]) -> None:
+        number, words = _index(event) * ITEM + SUMMARY, text(event, "delta")
+        paragraph = count(event, "summary_index")
+        if words and self._shown.get(number) and paragraph != self._paragraph.get(number):
+            words = BETWEEN + words
+        self._paragraph[number] = paragraph
+        self._think(number, words, found)
+
+
+def _index(event: JsonObject) -> int:
+    index = count(event, "output_index")
+    if index is None:
+        raise WrongShape(f"output_index must be a whole number, got {event.get('output_index')!r}"[:200])
+    return index
+
+
+def _content(event: JsonObject) -> int:
+    """Return the number of a content; without an index it is the first one."""
+    return _index(event) * ITEM + (count(event, "content_index") or 0)
