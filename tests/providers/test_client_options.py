@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.http import ANTHROPIC_REPLY, HELLO, MAKERS, OPENAI_REPLY, Answers
 from understudy.errors import ProviderError
-from understudy.providers import Anthropic, Gemini, OpenAI, Recorder, Secret, Vertex
+from understudy.providers import Anthropic, Gemini, OpenAI, OpenAIResponses, Recorder, Secret, Vertex
 from understudy.providers.http.client_options import ClientOptions
 from understudy.providers.http.model_client import HttpModel
 from understudy.vocabulary.checks import WrongReturn
