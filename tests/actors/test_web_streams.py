@@ -11,13 +11,9 @@ from pydantic import BaseModel
 import understudy as us
 from tests.support.events import numbers
 from tests.support.scripts import WAIT, eventually
-from tests.support.streaming import StreamedScript, Tap, text_turn
+from tests.support.streaming import Tap, streaming_clerk, text_turn
 from tests.support.tools import look
 from understudy.orchestration.front_ends.sse import HEARTBEAT
-
-
-def clerk(*turns: Any, **options: Any) -> us.Agent:
-    return us.Agent("clerk", model=StreamedScript(turns), **options)
 
 
 def read(chunks: list[bytes]) -> list[dict[str, Any]]:
@@ -37,7 +33,7 @@ def text_of(events: list[dict[str, Any]]) -> str:
 
 def test_a_browser_gets_each_event_and_the_outcome_last() -> None:
     look_first = [us.CallPiece(0, '{"word": "x"}', "c1", "look"), us.TurnEnd()]
-    handle = clerk(look_first, text_turn("It is ", "x."), tools=[look]).submit("go")
+    handle = streaming_clerk(look_first, text_turn("It is ", "x."), tools=[look]).submit("go")
 
     events = read(list(us.sse(handle)))
 
@@ -56,7 +52,7 @@ def test_a_browser_that_comes_back_after_any_event_misses_nothing_and_gets_nothi
         us.CallPiece(0, '{"word": "x"}', "c1", "look"),
         us.TurnEnd(),
     ]
-    handle = clerk(look_first, text_turn("It is ", "x."), tools=[look]).submit("go")
+    handle = streaming_clerk(look_first, text_turn("It is ", "x."), tools=[look]).submit("go")
     handle.result(WAIT)
     whole = read(list(us.sse(handle)))
 
@@ -69,7 +65,7 @@ def test_a_heartbeat_comes_while_the_run_says_nothing() -> None:
     tap.let()
     chunks: list[bytes] = []
 
-    for chunk in us.sse(clerk(tap).submit("go"), heartbeat=0.01):
+    for chunk in us.sse(streaming_clerk(tap).submit("go"), heartbeat=0.01):
         chunks.append(chunk)
         if chunks.count(b": still here\n\n") == 3:
             tap.let(3)
@@ -83,7 +79,7 @@ def test_a_heartbeat_comes_while_the_run_says_nothing() -> None:
 def test_a_reader_that_goes_away_leaves_the_run_alone() -> None:
     tap = Tap(text_turn("a", "b"))
     tap.let()
-    handle = clerk(tap).submit("go")
+    handle = streaming_clerk(tap).submit("go")
     stream = us.sse(handle)
     next(stream)
     stream.close()
@@ -93,7 +89,7 @@ def test_a_reader_that_goes_away_leaves_the_run_alone() -> None:
 
 
 def test_a_run_that_fails_ends_its_stream_with_the_error() -> None:
-    events = read(list(us.sse(clerk([us.TextPiece("a")]).submit("go"))))
+    events = read(list(us.sse(streaming_clerk([us.TextPiece("a")]).submit("go"))))
 
     assert events[-1]["type"] == "run_failed"
     assert events[-1]["error"]["type"] == "BadReply"
@@ -105,11 +101,11 @@ def test_a_run_that_fails_ends_its_stream_with_the_error() -> None:
 )
 def test_wrong_options_are_refused_before_the_response_begins(options: Any, kind: type[Exception]) -> None:
     with pytest.raises(kind):
-        us.sse(clerk(text_turn("a")).submit("go"), **options)
+        us.sse(streaming_clerk(text_turn("a")).submit("go"), **options)
 
 
 def test_a_stream_is_numbered_like_the_events() -> None:
-    handle = clerk(text_turn("a")).submit("go")
+    handle = streaming_clerk(text_turn("a")).submit("go")
     told = list(handle.events())
 
     assert [event["seq"] for event in read(list(us.sse(handle))) if "offset" not in event] == numbers(told)
@@ -125,7 +121,7 @@ def test_clients_of_other_protocols_get_the_text_and_heartbeats(form: Any) -> No
     tap.let()
     chunks: list[bytes] = []
 
-    for chunk in form(clerk(tap).submit("go"), heartbeat=0.01):
+    for chunk in form(streaming_clerk(tap).submit("go"), heartbeat=0.01):
         assert chunk
         chunks.append(chunk)
         if chunks.count(HEARTBEAT) == 2:
@@ -140,7 +136,7 @@ def test_clients_of_other_protocols_get_the_text_and_heartbeats(form: Any) -> No
 def test_a_stream_object_is_refused_with_a_hint(form: Any) -> None:
     with (
         pytest.raises(TypeError, match=r"got a RunStream: pass its \.handle"),
-        clerk(text_turn("a")).stream("go") as stream,
+        streaming_clerk(text_turn("a")).stream("go") as stream,
     ):
         form(stream)
 
@@ -151,7 +147,7 @@ class Measured(BaseModel):
 
 @pytest.mark.parametrize("form", [us.sse, *FORMS])
 def test_a_number_that_json_has_no_word_for_does_not_end_the_stream(form: Any) -> None:
-    handle = clerk(text_turn('{"length": ', "1e999}"), output_type=Measured).submit("go")
+    handle = streaming_clerk(text_turn('{"length": ', "1e999}"), output_type=Measured).submit("go")
     output: object = handle.result(WAIT).output
     assert output == Measured(length=float("inf"))
 

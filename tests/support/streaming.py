@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import understudy as us
 from tests.support.scripts import WAIT
@@ -56,3 +57,13 @@ class Tap:
                 yield piece
         finally:
             self.closed.set()
+
+
+def streaming_clerk(*turns: Any, **options: Any) -> us.Agent:
+    """Return an agent whose model plays the turns in their pieces."""
+    return us.Agent("clerk", model=StreamedScript(turns), **options)
+
+
+def text_of(events: Iterable[us.Event]) -> str:
+    """Return the text that the deltas of a run hold together."""
+    return "".join([event.text for event in events if isinstance(event, us.TextDelta)])

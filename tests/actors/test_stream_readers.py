@@ -1,0 +1,142 @@
+"""Readers of a streamed run: those that leave, go on from a place, wait or stand still."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import understudy as us
+from tests.support.events import DELTAS
+from tests.support.scripts import WAIT, eventually
+from tests.support.streaming import Tap, streaming_clerk, text_of, text_turn
+from tests.support.tools import look
+
+
+def test_a_with_block_cancels_a_run_that_is_not_over() -> None:
+    tap = Tap(text_turn("a", "b"))
+    tap.let()
+
+    with streaming_clerk(tap).stream("go") as events:
+        for event in events:
+            if isinstance(event, us.TextDelta):
+                break
+
+    assert isinstance(events.handle.exception(WAIT), us.RunCancelled)
+    tap.let(3)
+
+
+def test_a_run_goes_on_when_its_reader_leaves_the_loop() -> None:
+    tap = Tap(text_turn("a", "b"))
+    tap.let()
+    events = streaming_clerk(tap).stream("go")
+    for event in events:
+        if isinstance(event, us.TextDelta):
+            break
+    events.close()
+    tap.let(3)
+
+    assert events.handle.result(WAIT).text == "ab"
+
+
+def positions(handle: us.RunHandle[Any]) -> list[str]:
+    return [event.id for event in handle.events()]
+
+
+def joined(events: list[us.Event]) -> list[us.Event]:
+    """Return the events with neighbouring deltas of one kind joined."""
+    found: list[us.Event] = []
+    for event in events:
+        last = found[-1] if found else None
+        if (
+            isinstance(event, DELTAS)
+            and isinstance(last, DELTAS)
+            and (type(event), event.turn) == (type(last), last.turn)
+        ):
+            found[-1] = replace(last, text=last.text + event.text)
+        else:
+            found.append(event)
+    return found
+
+
+def test_a_reader_goes_on_exactly_where_it_was() -> None:
+    first = [
+        us.TextPiece("Let me"),
+        us.TextPiece(" look."),
+        us.CallPiece(0, '{"word": "x"}', "c1", "look"),
+        us.TurnEnd(),
+    ]
+    handle = streaming_clerk(first, text_turn("It is ", "x."), tools=[look]).submit("go")
+    handle.result(WAIT)
+    whole = list(handle.events())
+    places = ["", *positions(handle), *(f"0.1.1.{offset}" for offset in range(26)), *(f"4.2.1.{n}" for n in range(9))]
+
+    for place in places:
+        assert joined([*before(whole, place), *handle.events(after=place)]) == joined(whole), place
+
+
+def before(events: list[us.Event], place: str) -> list[us.Event]:
+    """Return the events before a place, and of a delta that it cuts the part before it."""
+    if not place:
+        return []
+    seq, turn, attempt, offset = [int(each) for each in (place + ".0.0.0").split(".")[:4]]
+    found: list[us.Event] = []
+    for event in events:
+        if isinstance(event, DELTAS):
+            if event.seq < seq:
+                found.append(event)
+            elif event.seq == seq and (event.turn, event.attempt) == (turn, attempt) and event.offset < offset:
+                found.append(replace(event, text=event.text[: offset - event.offset]))
+        elif event.seq <= seq:
+            found.append(event)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("after", "kind", "words"),
+    [
+        ("abc", ValueError, "after must be an event's seq, such as 12, or its id"),
+        ("1.2", ValueError, "got '1.2'"),
+        (-1, ValueError, "got -1"),
+        ("٣", ValueError, "got"),
+        (1.5, TypeError, "after must be an event's seq or id, or None; got 1.5"),
+        (True, TypeError, "got True"),
+    ],
+)
+def test_a_wrong_place_is_refused_at_once(after: Any, kind: type[Exception], words: str) -> None:
+    handle = streaming_clerk(text_turn("ok")).submit("go")
+
+    with pytest.raises(kind, match=words):
+        handle.events(after=after)
+
+
+def test_a_place_among_the_events_of_several_runs_is_refused() -> None:
+    with pytest.raises(ValueError, match="does not go with inner=True"):
+        streaming_clerk(text_turn("ok")).submit("go").events(after=1, inner=True)
+
+
+def test_a_wait_for_an_event_can_be_limited_and_the_run_goes_on() -> None:
+    tap = Tap(text_turn("a", "b"))
+    tap.let()
+    handle = streaming_clerk(tap).submit("go")
+    events = handle.events(timeout=0.05)
+
+    with pytest.raises(TimeoutError, match=r"told no event in 0\.05 s and goes on"):
+        list(events)
+
+    tap.let(3)
+    assert handle.result(WAIT).text == "ab"
+
+
+def test_a_hundred_readers_that_stand_still_hold_no_run_up() -> None:
+    handle = streaming_clerk(text_turn(*("word " for _ in range(2000)))).submit("go")
+    readers = [handle.events() for _ in range(100)]
+    for reader in readers:
+        next(reader)
+
+    assert len(handle.result(WAIT).text) == 10_000
+
+    assert {text_of(list(reader)) for reader in readers} == {"word " * 2000}
+    eventually(lambda: threading.active_count() < 50, "no reader has a thread")
