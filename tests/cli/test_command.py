@@ -8,7 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -99,11 +99,30 @@ def test_a_tool_that_hangs_keeps_nobody_from_leaving(hanging: Path) -> None:
     assert "--timeout sets the limit" in done.stderr
 
 
-@pytest.mark.parametrize("options", [[], ["--json"]], ids=["for people", "in JSON"])
-def test_an_interrupt_cancels_the_run(hanging: Path, options: list[str]) -> None:
+def ends_for_people(out: str, err: str) -> None:
+    assert (out, err.splitlines()[-1]) == ("", "understudy: interrupted; the run was cancelled")
+
+
+def ends_in_json(out: str, err: str) -> None:
+    assert json.loads(out)["outcome"] == "cancelled"
+
+
+def ends_in_event_lines(out: str, err: str) -> None:
+    told = [json.loads(line) for line in out.splitlines()]
+    assert (told[-1]["type"], told[-1]["error"]["type"]) == ("run_failed", "RunCancelled")
+    assert len({(each["run_id"], each["id"]) for each in told}) == len(told)
+
+
+@pytest.mark.parametrize(
+    ("options", "ends"),
+    [([], ends_for_people), (["--json"], ends_in_json), (["--events"], ends_in_event_lines)],
+    ids=["for people", "in JSON", "as lines of events"],
+)
+def test_an_interrupt_cancels_the_run(hanging: Path, options: list[str], ends: Callable[[str, str], None]) -> None:
     with subprocess.Popen(
         [COMMAND, "run", "spec.yaml", "a", "hello", *options],
         cwd=hanging,
+        env=QUIET_ENVIRONMENT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         encoding="utf-8",
@@ -118,10 +137,7 @@ def test_an_interrupt_cancels_the_run(hanging: Path, options: list[str]) -> None
 
     assert status == 130
     assert "Traceback" not in err
-    if options:
-        assert json.loads(out)["outcome"] == "cancelled"
-    else:
-        assert err.endswith("understudy: interrupted; the run was cancelled\n")
+    ends(out, err)
 
 
 def test_a_reader_that_goes_away_is_no_error_of_ours() -> None:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
-import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +19,6 @@ from understudy.cli import main
 from understudy.commandline.piece_writer import OutputFailed
 from understudy.testing import ScriptedModel, calls, says
 
-from .test_command import COMMAND, HANGS
 from .test_streamed_text import Out
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -137,27 +133,3 @@ def test_each_line_of_a_chat_is_a_run(monkeypatch: pytest.MonkeyPatch, capsys: p
     ends = [each["outcome"]["status"] for each in lines_of(out) if each["type"] == "run_finished"]
     assert ends == ["needs_input", "complete"]
     assert "who?" in err
-
-
-def test_an_interrupted_run_has_a_last_line_too(tmp_path: Path) -> None:
-    (tmp_path / "tools.py").write_text(HANGS)
-    (tmp_path / "spec.yaml").write_text("agents: [{id: a, model: rehearsal, tools: ['tools.py:hang']}]")
-    with subprocess.Popen(
-        [COMMAND, "run", "spec.yaml", "a", "hello", "--events"],
-        cwd=tmp_path,
-        env={name: value for name, value in os.environ.items() if name != "UNDERSTUDY_STORE"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-    ) as process:
-        assert process.stderr is not None
-        assert process.stdout is not None
-        while "hanging" not in (line := process.stderr.readline()):
-            assert line, "the command ended before its tool ran"
-        process.send_signal(signal.SIGINT)
-        status = process.wait(timeout=30)
-        told = lines_of(process.stdout.read())
-
-    assert status == 130
-    assert (told[-1]["type"], told[-1]["error"]["type"]) == ("run_failed", "RunCancelled")
-    assert len({(each["run_id"], each["id"]) for each in told}) == len(told)
