@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import sys
@@ -24,6 +25,8 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatabl
 
 
 heed_interrupts()
+
+gc.disable()  # importing all the tests makes hardly any garbage; `pytest_collection_finish` enables it again
 
 
 SLOW = (
@@ -69,6 +72,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [item for item in items if is_slow(item.path) is not wanted]
     items[:] = [item for item in items if is_slow(item.path) is wanted]
     config.hook.pytest_deselected(items=left_out)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Spare every garbage collection of the tests the modules and the thousands of tests, which are there until the end.
+
+    A test that collects garbage, or a child that it forks, would go through all of them each time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
