@@ -1,4 +1,4 @@
-"""A reader that goes on at a place in a turn which nobody has any more: what it has is taken back, and nothing else is lost."""
+"""A reader that goes on in the middle of a turn whose text is gone: the reader is told to drop its part, and loses nothing else."""
 
 from __future__ import annotations
 

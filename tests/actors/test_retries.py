@@ -14,6 +14,7 @@ import understudy as us
 from tests.support.http import Answers
 from tests.support.scripts import WAIT, finished, results_of, scripted
 from understudy.actors.tools import executor
+from understudy.providers.http import retries as http_retries
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 from understudy.vocabulary.context.scope import NO_RETRIES_LEFT, Scope, enter_scope, leave_scope
 
@@ -23,6 +24,12 @@ DOWN = httpx.Response(503, headers={"retry-after-ms": "0"}, json={"error": {"mes
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executor, "RETRY_PAUSE", 0.0)
+
+
+@pytest.fixture
+def no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask the provider again without a pause."""
+    monkeypatch.setattr(http_retries, "FIRST_WAIT", 0.0)
 
 
 @pytest.fixture
@@ -192,6 +199,7 @@ def outer(inner: us.Agent, retries: int) -> tuple[us.Agent, list[int]]:
     return scripted(calls("delegate"), says("ok"), tools=[delegate]), attempts
 
 
+@pytest.mark.usefixtures("no_backoff")
 def test_a_tool_does_not_try_again_what_the_model_inside_of_it_tried_as_often_as_it_may() -> None:
     inner, answers = overloaded(attempts=3)
     agent, attempts = outer(inner, retries=2)
@@ -213,6 +221,7 @@ def test_a_tool_tries_again_what_nobody_inside_of_it_tried_again() -> None:
     assert (len(answers.requests), len(attempts), run.retries_left) == (3, 3, 18)
 
 
+@pytest.mark.usefixtures("no_backoff")
 def test_a_run_inside_of_a_run_draws_from_the_retries_of_the_outer_one() -> None:
     inner, answers = overloaded(attempts=9)
     agent, attempts = outer(inner, retries=9)

@@ -21,7 +21,7 @@ from tests.hosts.processes import started
 from tests.support.scripts import WAIT
 from tests.support.stores import sqlite_pauses
 from understudy import PausedRun, StoreError
-from understudy.actors.stores import sqlite_file
+from understudy.actors.stores import sqlite_file, sqlite_writer
 from understudy.actors.stores.database import Part, Sql, prepare
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
 from understudy.actors.stores.sqlite_failures import why
@@ -171,7 +171,9 @@ def test_tables_that_are_gone_are_missed(tmp_path: Path) -> None:
 # --- locks
 
 
-def test_a_file_that_another_process_has_locked_for_a_while_is_waited_for(tmp_path: Path) -> None:
+def test_a_file_that_another_process_has_locked_for_a_while_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "shop.db"
     database = opened(path)
     program = f"""
@@ -184,9 +186,11 @@ sys.stdin.readline()
     with started("-c", program, stdin=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "locked\n"
+        monkeypatch.setattr(sqlite_writer, "PATIENCE", 0.5)
         began = time.monotonic()
-        assert "others have kept it locked for 5 s" in error_of(lambda: database.write(insert("a")))
-        assert 4.9 <= time.monotonic() - began < 10.0
+        assert "others have kept it locked for 0.5 s" in error_of(lambda: database.write(insert("a")))
+        assert 0.4 <= time.monotonic() - began < WAIT
+        monkeypatch.undo()
         assert words(database) == set()
 
         process.kill()

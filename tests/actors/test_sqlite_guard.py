@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,13 +16,13 @@ from understudy.errors import StoreError
 
 THEIRS = "tables whose names begin with understudy_ are the runtime's"
 LATER = "which others use later"
+TABLES = ("CREATE TABLE understudy_rows (row TEXT)", "CREATE TABLE shelf (sku TEXT, understudy_id TEXT)")
 
 
 @pytest.fixture
 def database(tmp_path: Path) -> SQLiteDatabase:
     made = SQLiteDatabase(f"{tmp_path}/shop.db")
-    made.write(lambda sql: sql.execute("CREATE TABLE understudy_rows (row TEXT)"))
-    made.write(lambda sql: sql.execute("CREATE TABLE shelf (sku TEXT, understudy_id TEXT)"))
+    made.write(lambda sql: [sql.execute(table) for table in TABLES])
     return made
 
 
@@ -89,8 +90,17 @@ def test_a_trigger_of_a_tool_cannot_change_the_tables_of_the_runtime(database: S
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION SELECT i + 1 FROM n WHERE i < 3) SELECT max(i) FROM n",
     ],
 )
-def test_a_tool_does_what_it_likes_with_its_own_tables(statement: str, database: SQLiteDatabase) -> None:
-    database.write_alone(given(statement))
+def test_a_tool_does_what_it_likes_with_its_own_tables(
+    statement: str, database: SQLiteDatabase, tmp_path: Path
+) -> None:
+    statements = ("INSERT INTO shelf VALUES ('bell', '1')", statement)
+
+    database.write_alone(given(*statements))
+
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as seen, closing(sqlite3.connect(":memory:")) as unguarded:
+        for each in (*TABLES, *statements):
+            unguarded.execute(each)
+        assert list(seen.iterdump()) == list(unguarded.iterdump())
 
 
 def test_the_runtime_writes_its_rows_in_the_transaction_of_a_tool_and_after_it(database: SQLiteDatabase) -> None:

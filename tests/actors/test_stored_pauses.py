@@ -15,6 +15,7 @@ from tests.support.stores import DictStore
 from tests.support.together import all_at_once
 from tests.support.tools import refund
 from understudy import PausedRun
+from understudy.actors.pauses import error_tokens
 from understudy.actors.pauses.stored_pauses import KEPT_LIMITS
 from understudy.actors.system.actor_system import runs_of
 from understudy.orchestration.definitions.port import ResumeOptions
@@ -407,13 +408,16 @@ def test_a_run_under_way_has_its_text_in_the_store_and_waits_there_when_its_syst
     assert error.token.startswith(f"{waiting.run_id}.2.")
 
 
-def test_a_run_that_ends_while_it_is_stored_leaves_no_run_that_waits(store: DictStore, system: us.ActorSystem) -> None:
+def test_a_run_that_ends_while_it_is_stored_leaves_no_run_that_waits(
+    store: DictStore, system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(error_tokens, "PATIENCE", 0.05)
     gate = Gate()
     store.on_call = lambda method: gate() if method == "put" else None
     handle = clerk(ASKS).submit("Refund", system=system)
     assert gate.entered.wait(WAIT)
     assert handle.status().doing == "keeping what it needs to go on"
-    handle.cancel()  # does not wait for the store
+    handle.cancel()  # waits for the store no longer than its patience
     gate.open()
 
     with pytest.raises(us.RunCancelled):

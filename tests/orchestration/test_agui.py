@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Any
 
@@ -301,8 +302,7 @@ def test_a_failed_call_says_so() -> None:
 # --- any run
 
 
-@pytest.mark.parametrize("inner", [False, True])
-@given(told=told_runs(), data=st.data())
+@given(inner=st.booleans(), told=told_runs(), data=st.data())
 @settings(max_examples=300, suppress_health_check=TOO_SLOW)
 def test_a_client_accepts_each_run_from_any_event_to_any_other(inner: bool, told: Told, data: st.DataObject) -> None:
     first = data.draw(st.integers(0, len(told.events) - 1))
@@ -314,8 +314,7 @@ def test_a_client_accepts_each_run_from_any_event_to_any_other(inner: bool, told
         assert is_void(call) or call.arguments == "{oops" or isinstance(json.loads(call.arguments), dict)
 
 
-@pytest.mark.parametrize("inner", [False, True])
-@given(told=told_runs())
+@given(inner=st.booleans(), told=told_runs())
 @settings(max_examples=200, suppress_health_check=TOO_SLOW)
 def test_a_reader_of_the_whole_run_has_its_texts_calls_and_results(inner: bool, told: Told) -> None:
     client = AguiClient().read(encoded(told.events, inner=inner))
@@ -328,15 +327,17 @@ def test_a_reader_of_the_whole_run_has_its_texts_calls_and_results(inner: bool, 
     assert sorted((call.name, squeezed(call.arguments), words(call)) for call in own) == sorted(ended + waiting)
 
 
-@pytest.mark.parametrize("inner", [False, True])
-@given(told=told_runs())
+@functools.cache
+def official_events() -> pydantic.TypeAdapter[Any]:
+    core: Any = pytest.importorskip("ag_ui.core")  # of the package ag-ui-protocol
+    return pydantic.TypeAdapter(core.Event)
+
+
+@given(inner=st.booleans(), told=told_runs())
 @settings(max_examples=100, suppress_health_check=TOO_SLOW)
 def test_the_official_models_take_each_event_as_it_is(inner: bool, told: Told) -> None:
-    core: Any = pytest.importorskip("ag_ui.core")  # of the package ag-ui-protocol
-    adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(core.Event)
-
     for each in encoded(told.events, inner=inner):
-        event = adapter.validate_python(each)
+        event = official_events().validate_python(each)
         assert not event.model_extra
         assert event.model_dump(mode="json", by_alias=True) == each
 
@@ -358,8 +359,7 @@ def squeezed(text: str) -> str:
     return text if text == "{oops" else json.dumps(json.loads(text))
 
 
-@pytest.mark.parametrize("inner", [False, True])
-@given(told=told_runs())
+@given(inner=st.booleans(), told=told_runs())
 @settings(max_examples=100, suppress_health_check=TOO_SLOW)
 def test_the_bytes_are_the_same_events(inner: bool, told: Told) -> None:
     agui = encoder(inner=inner)

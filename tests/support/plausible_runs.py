@@ -114,7 +114,7 @@ def _agent(run: _Run, depth: int) -> us.Outcome[object] | BaseException:
 
 
 def _turn(run: _Run, turn: int) -> us.ModelTurn | None:
-    """Tell the deltas of a turn, of the last attempt and of those that failed; None if no attempt succeeded."""
+    """Tell the deltas of every attempt at a turn, and return the response of the last attempt; None if all failed."""
     for attempt in range(1, 4):
         parts = run.draw(st.lists(st.sampled_from(["text", "reasoning", "call"]), max_size=4))
         made = tuple([_part(run, kind) for kind in parts])
