@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from understudy.providers.anthropic.client import Anthropic
 from understudy.providers.google.gemini import Gemini
@@ -17,12 +19,14 @@ from understudy.providers.openai.client import OpenAI
 from understudy.providers.openai.families import OPENAI, family_of, is_official
 from understudy.providers.openai.responses.client import OpenAIResponses
 from understudy.vocabulary.models import Model, ModelName
+from understudy.vocabulary.presets import PRESETS
 
-CLIENTS: dict[str, type[HttpModel]] = {
+CLIENTS: dict[str, Callable[..., HttpModel]] = {
     "openai": OpenAI,
     "anthropic": Anthropic,
     "gemini": Gemini,
     "vertex": Vertex,
+    **{name: partial(OpenAI, preset=preset) for name, preset in PRESETS.items()},
 }
 """Provider -> its client; `with_api` tells which of two it is for OpenAI."""
 
@@ -42,7 +46,7 @@ def with_api(name: ModelName, base_url: str | None = None) -> ModelName:
     return replace(name, api="responses" if has_responses else "chat")
 
 
-def client_of(name: ModelName) -> type[HttpModel] | None:
+def client_of(name: ModelName) -> Callable[..., HttpModel] | None:
     """Return the client for a name that has its API; None for a provider without a client."""
     return OpenAIResponses if name.api == "responses" else CLIENTS.get(name.provider)
 

@@ -194,6 +194,7 @@ if TYPE_CHECKING:
         UsagePiece,
         WholePiece,
     )
+    from understudy.vocabulary.presets import Preset
     from understudy.vocabulary.runs.callbacks import (
         Abort,
         AgentCallback,
@@ -436,6 +437,7 @@ else:
             "Query",
         ),
         "understudy.vocabulary.models": ("Model",),
+        "understudy.vocabulary.presets": ("Preset",),
         "understudy.orchestration": (
             "Agent",
             "AgentRun",
@@ -727,6 +729,7 @@ __all__ = [
     "PausedRun",
     "PersistentMemory",
     "Piece",
+    "Preset",
     "Price",
     "ProtocolViolation",
     "ProviderError",

@@ -12,6 +12,7 @@ from understudy.vocabulary.answers.output_type import OutputMode, text_of
 from understudy.vocabulary.answers.strict_schemas import strict_schema
 from understudy.vocabulary.messages import Message, ModelTurn, OutputSpec, ToolCall, ToolResult, user_message
 from understudy.vocabulary.models import Model, ModelName
+from understudy.vocabulary.presets import preset_of
 from understudy.vocabulary.tools.questions import is_question
 
 from .calls import error_result
@@ -56,6 +57,9 @@ def output_spec(spec: OutputSpec, mode: OutputMode, model: ModelName | Model, to
 
 def _is_native(spec: OutputSpec, model: ModelName | Model, has_tools: bool) -> bool:
     """Whether the provider enforces the schema for this model; unknown models are assumed to."""
+    preset = preset_of(model)
+    if preset is not None:
+        return preset.typed_by == "schema" or (preset.typed_by == "schema unless tools" and not has_tools)
     provider, name = getattr(model, "provider", ""), str(getattr(model, "model", ""))
     never = NO_SCHEMAS.get(provider)
     if never is not None and never.match(name):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Unpack
+from typing import Unpack
 
 from understudy.providers.http.client_options import ClientOptions
 from understudy.providers.http.credentials import KeyLike, Secret
@@ -36,7 +36,7 @@ class Anthropic(HttpModel):
         options: those that all clients share, `ClientOptions`.
     """
 
-    provider: ClassVar[str] = "anthropic"
+    provider = "anthropic"
 
     def __init__(
         self,

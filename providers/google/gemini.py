@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Unpack
+from typing import Unpack
 from urllib.parse import quote
 
 from understudy.providers.http.client_options import ClientOptions
@@ -34,7 +34,7 @@ class Gemini(HttpModel):
         options: those that all clients share, `ClientOptions`.
     """
 
-    provider: ClassVar[str] = "gemini"
+    provider = "gemini"
 
     def __init__(
         self,

@@ -43,7 +43,7 @@ class Vertex(HttpModel):
         options: those that all clients share, `ClientOptions`.
     """
 
-    provider: ClassVar[str] = "vertex"
+    provider = "vertex"
     _key_parameter: ClassVar[str] = "access_token"
 
     def __init__(

@@ -7,7 +7,7 @@ from typing import Protocol, TypeAlias
 
 from understudy.errors import AuthenticationError
 
-from .environment import KEYS, first_set, refuse_offline
+from .environment import KEYLESS, KEYS, first_set, refuse_offline
 
 SHORTEST_KEY = 8  # A shorter key is a placeholder such as `none`, and may be part of an ordinary sentence.
 
@@ -65,6 +65,8 @@ class Secret:
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("a Secret is not pickled; make it anew where it is needed")
 
+
+NO_KEY = Secret("")  # For servers that want none; no header is sent.
 
 KeyLike: TypeAlias = "str | Secret | Callable[[], str | Secret]"
 """A key, a wrapped key, or a function that returns one; it is called before each attempt."""
@@ -128,9 +130,17 @@ def checked_key(key: KeyLike | None, parameter: str) -> Secret | Callable[[], st
 
 
 def key_source(
-    key: Secret | Callable[[], str | Secret] | None, variables: tuple[str, ...], parameter: str, provider: str
+    key: Secret | Callable[[], str | Secret] | None,
+    variables: tuple[str, ...],
+    parameter: str,
+    provider: str,
+    *,
+    otherwise: Secret | None = None,
 ) -> KeySource:
     """Return the source of the key: the parameter, else the first environment variable of `variables` that is set.
+
+    Args:
+        otherwise: the key if there is none.
 
     Raises:
         AuthenticationError: there is no key.
@@ -140,6 +150,8 @@ def key_source(
     if key is not None:
         return CalledKey(key, provider)
     found = first_set(*variables)
+    if found is None and otherwise is not None:
+        return FixedKey(otherwise)
     if found is None:
         raise AuthenticationError(
             f"no key for {provider}: set {' or '.join(variables)}, or pass {parameter}=", provider=provider
@@ -158,7 +170,7 @@ def check_key(provider: str) -> None:
         return
     refuse_offline(provider)
     variables = KEYS[provider]
-    if variables:
+    if variables and provider not in KEYLESS:
         key_source(None, variables, "api_key", provider)
 
 

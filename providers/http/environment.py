@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 
 from understudy.errors import ProviderError
+from understudy.vocabulary.presets import PRESETS
 
 OFFLINE = "UNDERSTUDY_OFFLINE"
 
@@ -14,8 +15,12 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "anthropic": ("ANTHROPIC_API_KEY",),
     "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     "vertex": (),
+    **{preset.name: preset.key_variables for preset in PRESETS.values()},
 }
 """Provider -> the variables of its key; the first one that is set counts."""
+
+KEYLESS = frozenset({preset.name for preset in PRESETS.values() if not preset.needs_key})
+"""Providers that may be called without a key."""
 
 
 def first_set(*names: str) -> str | None:

@@ -53,7 +53,7 @@ class HttpModel(ABC):
         idle_timeout: seconds without any byte after which a streamed answer counts as lost; None for no limit.
     """
 
-    provider: ClassVar[str]
+    provider: str
     _key_parameter: ClassVar[str] = "api_key"
     """The name of the client's parameter with the key, for errors."""
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Unpack
 
-from understudy.providers.http.credentials import Secret
+from understudy.providers.http.client_options import ClientOptions
+from understudy.providers.http.credentials import NO_KEY, KeyLike, KeySource, Secret, key_source
+from understudy.providers.http.environment import first_set
 from understudy.providers.http.model_client import HttpModel
 from understudy.vocabulary.messages import JsonObject, ModelRequest, ModelTurn
+from understudy.vocabulary.presets import Preset
 
 from . import wire
+from .compatible import address_in, checked_preset, fitted
 from .families import OPENAI, is_official
 from .stream import OpenAIStream
 
@@ -22,32 +26,73 @@ class OpenAI(HttpModel):
 
     Args:
         model: such as `gpt-4o`.
+        preset: the compatible server, by its name, such as `ollama` or `groq`, or as a `Preset`. It has the address, the
+            variables of the environment, and what the server wants otherwise than OpenAI.
         api_key: the key, a `Secret`, or a function that returns one, called before each attempt and once more after HTTP
-            status 401; without it `OPENAI_API_KEY` is read at each call. It is in no log, error or repr.
-        base_url: the address with its version, such as `http://127.0.0.1:11434/v1`; without it `OPENAI_BASE_URL` is read
-            at each call, else requests go to OpenAI. To other servers the limit on tokens is sent as `max_tokens`, which
-            they know, and not as `max_completion_tokens`.
+            status 401; without it `OPENAI_API_KEY`, or the preset's variable, is read at each call. It is in no log, error or
+            repr.
+        base_url: the address with its version, such as `http://127.0.0.1:11434/v1`; without it `OPENAI_BASE_URL`, or the
+            preset's variable, is read at each call, else requests go to OpenAI, or to the preset's address. To other servers
+            the limit on tokens is sent as `max_tokens`, which they know, and not as `max_completion_tokens`.
         options: those that all clients share, `ClientOptions`.
+
+    Attributes:
+        preset: the compatible server; None for OpenAI, and for servers given by `base_url` alone.
     """
 
-    provider: ClassVar[str] = "openai"
+    provider = "openai"
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        preset: str | Preset | None = None,
+        api_key: KeyLike | None = None,
+        base_url: str | None = None,
+        **options: Unpack[ClientOptions],
+    ) -> None:
+        self.preset = checked_preset(preset)
+        if self.preset is not None:
+            self.provider = self.preset.name
+        super().__init__(model, api_key=api_key, base_url=base_url, **options)
+
+    def _find_keys(self) -> KeySource:
+        if self.preset is None:
+            return super()._find_keys()
+        return key_source(
+            self._given_key,
+            self.preset.key_variables,
+            self._key_parameter,
+            self.provider,
+            otherwise=None if self.preset.needs_key else NO_KEY,
+        )
 
     def _base(self) -> str:
-        return self._root(OPENAI, "OPENAI_BASE_URL")
+        if self.preset is None:
+            return self._root(OPENAI, "OPENAI_BASE_URL")
+        found = first_set(self.preset.address_variable) if self.preset.address_variable else None
+        return self.base_url or (
+            f"{self.preset.address}{self.preset.path}" if found is None else address_in(found, self.preset)
+        )
 
     def _url(self) -> str:
         return f"{self._base()}/chat/completions"
 
     def _auth(self, key: Secret) -> Mapping[str, str]:
-        return {"authorization": f"Bearer {key.reveal()}"}
+        return {"authorization": f"Bearer {key.reveal()}"} if key.reveal() else {}
 
     def _encode(self, request: ModelRequest) -> JsonObject:
+        if self.preset is not None:
+            body = wire.encode(request, self.model, official=False, echo=self.preset.reasoning_field)
+            return fitted(body, request, self.model, self.preset)
         return wire.encode(request, self.model, official=is_official(self._base()))
 
     def _encode_stream(self, request: ModelRequest) -> JsonObject:
         # OpenAI API, Chat completions: without this option a stream has no counts of tokens.
-        body = {"stream_options": {"include_usage": True}, **super()._encode_stream(request)}
-        if body["stream_options"] is None:  # asked for by `extra`: some compatible servers refuse the option
+        asked: JsonObject = {"stream_options": {"include_usage": True}}
+        asks = self.preset is None or self.preset.stream_options
+        body = {**(asked if asks else {}), **super()._encode_stream(request)}
+        if body.get("stream_options", 0) is None:  # asked for by `extra`: some compatible servers refuse the option
             del body["stream_options"]
         return body
 

@@ -79,12 +79,13 @@ IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 
 
-def encode(request: ModelRequest, model: str, *, official: bool) -> JsonObject:
+def encode(request: ModelRequest, model: str, *, official: bool, echo: str = ECHOED) -> JsonObject:
     """Return the body for `request`.
 
     Args:
         official: whether the request goes to OpenAI itself: it refuses `max_tokens` for reasoning models, while compatible
             servers may know only that (OpenAI API, Chat completions: `max_completion_tokens`).
+        echo: the field in which a compatible server takes reasoning back; empty for none.
 
     Raises:
         ValueError: the API lacks a setting or part.
@@ -93,7 +94,7 @@ def encode(request: ModelRequest, model: str, *, official: bool) -> JsonObject:
     if request.system:
         messages.append({"role": "system", "content": request.system})
     for message in request.messages:
-        messages.extend(_user(message) if message.role == "user" else _assistant(message, official))
+        messages.extend(_user(message) if message.role == "user" else _assistant(message, official, echo))
     body: dict[str, JsonValue] = {"model": model, "messages": messages}
     if request.tools:
         body["tools"] = [
@@ -200,7 +201,7 @@ def _data_url(media_type: str, data: str) -> str:
     return f"data:{media_type};base64,{data}"
 
 
-def _assistant(message: Message, official: bool) -> list[JsonValue]:
+def _assistant(message: Message, official: bool, echo: str) -> list[JsonValue]:
     ours = message.dialect == DIALECT
     blocks: list[JsonValue] = []
     fields: dict[str, JsonValue] = {}
@@ -219,7 +220,7 @@ def _assistant(message: Message, official: bool) -> list[JsonValue]:
     if message.tool_calls:
         fields["tool_calls"] = [_call(call, official) for call in message.tool_calls]
         if ours and not official:
-            fields.update(_echo(message.parts))
+            fields.update(_echo(message.parts, echo))
     if not content and not fields:
         return []
     # OpenAI API, Chat completions: null beside calls. Compatible servers accept an empty text, and some refuse null.
@@ -237,9 +238,10 @@ def _call(call: ToolCall, official: bool) -> JsonObject:
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments_text}}
 
 
-def _echo(parts: Sequence[Part]) -> dict[str, JsonValue]:
-    thought = "".join([p.text for p in parts if type(p) is ReasoningPart and p.signature == ECHOED])
-    return {ECHOED: thought} if thought else {}
+def _echo(parts: Sequence[Part], field: str) -> dict[str, JsonValue]:
+    """A server that takes it back in `ECHOED` gets what came in that field; one that calls it otherwise, all of it."""
+    thought = "".join([p.text for p in parts if type(p) is ReasoningPart and field in ("reasoning", p.signature)])
+    return {field: thought} if field and thought else {}
 
 
 def decode(body: JsonObject) -> ModelTurn:

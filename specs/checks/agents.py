@@ -18,6 +18,7 @@ from understudy.vocabulary.answers.json_schema import BadSchema, fits
 from understudy.vocabulary.context.prices import Price
 from understudy.vocabulary.messages import JsonObject
 from understudy.vocabulary.models import PROVIDERS, ModelName, likely, name_of
+from understudy.vocabulary.presets import PRESETS
 from understudy.vocabulary.runs.compaction import DEFAULT_KEEP, DEFAULT_THRESHOLD
 
 from .definitions import Definition
@@ -48,7 +49,7 @@ def check_definition(
         yield from _check_compaction(located)
 
 
-COMPATIBLE = "for OpenAI-compatible servers write provider: openai with their base_url"
+COMPATIBLE = "for other OpenAI-compatible servers write provider: openai with their base_url"
 
 
 def model_string(provider: str | None, model: str | None) -> str:
@@ -72,7 +73,9 @@ def _check_model(agent: LocatedValue) -> Iterator[Problem]:
     if any(at.value is not None and at.text is None for at in (at_provider, at_model)):
         return
     prefix = "" if model is None else model.partition(":")[0]
-    if provider is not None and model is not None and ":" in model and prefix in PROVIDERS:
+    # Names of models on other servers may hold a colon: Ollama has `mistral:7b`.
+    names_two = prefix in PROVIDERS and (provider not in PRESETS or prefix == provider)
+    if provider is not None and model is not None and ":" in model and names_two:
         yield at_model.problem(f"'provider' and 'model' both name a provider; write model: {model.partition(':')[2]}")
         return
     text = model_string(provider, model)

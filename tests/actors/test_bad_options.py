@@ -101,6 +101,7 @@ TOOL = {
 }
 CLIENT = {
     "model": "word",
+    "preset": "None",
     "api_key": f"None word {FUNCTION}",
     "base_url": "None",
     "timeout": f"None {SECONDS}",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import wire
+from understudy.vocabulary.presets import PRESETS
 
 VARIABLES = (
     "OPENAI_API_KEY",
@@ -19,6 +20,7 @@ VARIABLES = (
     "GOOGLE_CLOUD_PROJECT",
     "GOOGLE_CLOUD_LOCATION",
     "UNDERSTUDY_OFFLINE",
+    *(name for preset in PRESETS.values() for name in (preset.address_variable, *preset.key_variables) if name),
 )
 
 

@@ -33,8 +33,8 @@ BROKEN = [
         "id a boolean", "agents:\n  - id: on\n    model: rehearsal\n", 2, 9, "got on, which YAML reads as true or false"
     ),
     Broken("id with space", "agents:\n  - id: ' a'\n    model: rehearsal\n", 2, 9, "without edges of space; got ' a'"),
-    Broken("nobody's model", "agents:\n  - {id: a, model: llama3}\n", 2, 20, "no provider for 'llama3'; add provider"),
-    Broken("another provider", "agents:\n  - {id: a, provider: ollama, model: m}\n", 2, 23, "provider: openai with"),
+    Broken("nobody's model", "agents:\n  - {id: a, model: zephyr}\n", 2, 20, "no provider for 'zephyr'; add provider"),
+    Broken("another provider", "agents:\n  - {id: a, provider: zephyr, model: m}\n", 2, 23, "provider: openai with"),
     Broken("provider twice", "agents:\n  - {id: a, provider: openai, model: openai:m}\n", 2, 38, "write model: m"),
     Broken(
         "prompt nothing",

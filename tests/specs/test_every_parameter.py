@@ -81,6 +81,7 @@ NOT_IN_SPECS = {
     "Child.name": "a runner goes by its id",
     "Child.mailbox": "a runner takes runs, which no mailbox bounds",
     "Child.turn_timeout": "a runner takes runs, which have timeouts of their own",
+    "OpenAI.preset": "`provider` says it; a model with a preset of one's own is registered",
     "OpenAI.api_key": A_SECRET,
     "OpenAIResponses.api_key": A_SECRET,
     "OpenAIResponses.store": "a choice about data, made in Python: a model that lets OpenAI keep answers is registered",

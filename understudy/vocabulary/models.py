@@ -10,6 +10,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 from .messages import ModelRequest, ModelTurn
 from .pieces import Piece
+from .presets import PRESETS
 
 DEFAULT_MODEL_TIMEOUT = 120.0  # Seconds for one model call with its retries; a long answer takes a minute or two.
 
@@ -24,17 +25,21 @@ PROVIDERS = {
     "google": "gemini",
     "vertex": "vertex",
     "rehearsal": "rehearsal",
+    **{name: name for name in PRESETS},
 }
 """Prefix of a model string -> provider."""
 
 APIS = {"openai-chat": "chat", "openai-responses": "responses"}
 """Prefix of a model string -> the API of its provider. Other prefixes leave the choice to the client."""
 
-COMPATIBLE = "For OpenAI-compatible servers: us.OpenAI({model!r}, base_url=…)"
+COMPATIBLE = "For other OpenAI-compatible servers: us.OpenAI({model!r}, base_url=…)"
 MAKERS = {
     "openai": re.compile(r"(gpt|chatgpt|o\d)(-|$)"),
     "anthropic": re.compile(r"claude(-|$)"),
     "gemini": re.compile(r"gemini(-|$)"),
+    "deepseek": re.compile(r"deepseek-(chat|reasoner)$"),
+    "ollama": re.compile(r"(llama|qwen|gemma|phi)[0-9]"),
+    "mistral": re.compile(r"(mistral|ministral|magistral|codestral|devstral)-"),
 }
 """Provider -> how the names of its models begin."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from typing import ClassVar, Unpack
+from typing import Unpack
 
 from understudy.errors import ProviderError
 from understudy.orchestration.streaming.turn_assembler import TurnAssembler
@@ -46,7 +46,7 @@ class OpenAIResponses(HttpModel):
         options: those that all clients share, `ClientOptions`.
     """
 
-    provider: ClassVar[str] = "openai"
+    provider = "openai"
 
     def __init__(
         self,

@@ -1,0 +1,190 @@
+"""OpenAI-compatible servers as rows of data: where each one is, which variables it has, and how it differs from OpenAI."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, fields
+from typing import Literal
+
+NAME = re.compile(r"[a-z][a-z0-9_-]*")
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+TypedBy = Literal["schema", "schema unless tools", "tool"]
+"""How a server holds a model to the form of a typed answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """An OpenAI-compatible server, for `us.OpenAI(model, preset=…)`; those of `PRESETS` are prefixes of model strings too.
+
+    Raises:
+        TypeError: a field has the wrong type.
+        ValueError: a name, variable or address that cannot be one.
+    """
+
+    name: str
+    """The provider in errors and model strings: small letters, digits, `-` and `_`."""
+    address: str
+    """Scheme, host and port, such as `http://127.0.0.1:11434`."""
+    path: str = "/v1"
+    """Stands between the address and `/chat/completions`."""
+    address_variable: str = ""
+    """The environment variable with another address. It may leave out the scheme and the port, which are those of `address`."""
+    key_variables: tuple[str, ...] = ()
+    """The environment variables of the key; the first one that is set counts."""
+    needs_key: bool = True
+    """Whether a call without a key is an error; else it is sent without one."""
+    typed_by: TypedBy = "schema"
+    """What asks for a typed answer: a JSON Schema; a schema if the agent has no tools, as a schema would keep the model from
+    calling them; or the tool `final_answer`."""
+    reasoning_field: Literal["reasoning_content", "reasoning", ""] = ""
+    """The field in which the model's reasoning goes back to it; empty where servers refuse one."""
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    """The field of `Settings.max_tokens`."""
+    seed_field: str = "seed"
+    """The field of `Settings.seed`."""
+    stream_options: bool = True
+    """Whether a stream must be asked for its counts of tokens."""
+    lacks: tuple[str, ...] = ()
+    """Settings that the server ignores or refuses: a request with one is a `ValueError`."""
+    names_tools: bool = True
+    """Whether `tool_choice` may name a tool."""
+    unforced: str = ""
+    """A pattern of models that refuse a forced tool; the tool of a typed answer is offered to them and not forced."""
+    call_id_length: int | None = None
+    """The length that ids of tool calls must have, in letters and digits; None for any id."""
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            _check(each.name, getattr(self, each.name))
+        if not NAME.fullmatch(self.name):
+            raise ValueError(f"Preset: name must be small letters, digits, '-' and '_', got {self.name!r}")
+        for variable in filter(None, (self.address_variable, *self.key_variables)):
+            if not VARIABLE.fullmatch(variable):
+                raise ValueError(f"Preset: {variable[:40]!r} is not the name of an environment variable")
+        if self.needs_key and not self.key_variables:
+            raise ValueError("Preset: key_variables is empty; name the variable of the key, or pass needs_key=False")
+        re.compile(self.unforced)
+
+
+CHOICES: dict[str, tuple[object, ...]] = {
+    "typed_by": ("schema", "schema unless tools", "tool"),
+    "reasoning_field": ("reasoning_content", "reasoning", ""),
+    "max_tokens_field": ("max_tokens", "max_completion_tokens"),
+}
+
+
+def _check(name: str, value: object) -> None:
+    match name:
+        case "needs_key" | "stream_options" | "names_tools":
+            _must(isinstance(value, bool), name, "True or False", value)
+        case "key_variables" | "lacks":
+            words = isinstance(value, tuple) and all(isinstance(each, str) for each in value)  # pyright: ignore[reportUnknownVariableType]  # a tuple of anything
+            _must(words, name, "a tuple of strings", value)
+        case "call_id_length":
+            number = isinstance(value, int) and not isinstance(value, bool) and value >= 8
+            _must(value is None or number, name, "a whole number of at least 8, or None", value)
+        case _ if name in CHOICES:
+            _must(value in CHOICES[name], name, f"one of {', '.join(map(repr, CHOICES[name]))}", value)
+        case _:
+            _must(isinstance(value, str), name, "a string", value)
+
+
+def _must(fits: bool, name: str, expected: str, value: object) -> None:
+    if not fits:
+        raise TypeError(f"Preset: {name} must be {expected}, got {value!r}")
+
+
+def _by_name(presets: Collection[Preset]) -> dict[str, Preset]:
+    return {preset.name: preset for preset in presets}
+
+
+# Read on 2026-11-23, in the servers' documentation and in the types of their own Python libraries.
+PRESETS = _by_name(
+    [
+        # Ollama, OpenAI compatibility: no tool_choice; a format holds for every text, so that no tool can be called.
+        Preset(
+            name="ollama",
+            address="http://127.0.0.1:11434",
+            address_variable="OLLAMA_HOST",
+            key_variables=("OLLAMA_API_KEY",),
+            needs_key=False,
+            typed_by="schema unless tools",
+            reasoning_field="reasoning",
+            lacks=("parallel_tool_calls", "tool_choice"),
+        ),
+        # vLLM, OpenAI-compatible server: a schema holds for the whole answer, calls included.
+        Preset(
+            name="vllm",
+            address="http://127.0.0.1:8000",
+            address_variable="VLLM_BASE_URL",
+            key_variables=("VLLM_API_KEY",),
+            needs_key=False,
+            typed_by="schema unless tools",
+            reasoning_field="reasoning",
+        ),
+        # llama.cpp, HTTP server: tool_choice is a word; a schema with tools is refused or keeps the model from calling them.
+        Preset(
+            name="llamacpp",
+            address="http://127.0.0.1:8080",
+            address_variable="LLAMACPP_BASE_URL",
+            key_variables=("LLAMA_API_KEY",),
+            needs_key=False,
+            typed_by="schema unless tools",
+            reasoning_field="reasoning_content",
+            names_tools=False,
+        ),
+        # OpenRouter API, Structured outputs: only some models behind it have schemas.
+        Preset(
+            name="openrouter",
+            address="https://openrouter.ai",
+            path="/api/v1",
+            key_variables=("OPENROUTER_API_KEY",),
+            typed_by="tool",
+            reasoning_field="reasoning",
+        ),
+        # Groq API, Structured outputs: some models, and neither with streams nor with tools. It refuses unknown fields in
+        # messages, and takes reasoning back from some models only.
+        Preset(
+            name="groq",
+            address="https://api.groq.com",
+            path="/openai/v1",
+            address_variable="GROQ_BASE_URL",
+            key_variables=("GROQ_API_KEY",),
+            typed_by="tool",
+            max_tokens_field="max_completion_tokens",
+        ),
+        # DeepSeek API, Create chat completion: `response_format` is text or json_object; no seed. Thinking mode: within a
+        # tool loop reasoning goes back, and a tool cannot be forced.
+        Preset(
+            name="deepseek",
+            address="https://api.deepseek.com",
+            key_variables=("DEEPSEEK_API_KEY",),
+            typed_by="tool",
+            reasoning_field="reasoning_content",
+            lacks=("parallel_tool_calls", "seed"),
+            unforced="reasoner",
+        ),
+        # Mistral API, Chat: unknown fields are refused, `stream_options` and `max_completion_tokens` among them.
+        Preset(
+            name="mistral",
+            address="https://api.mistral.ai",
+            key_variables=("MISTRAL_API_KEY",),
+            typed_by="schema unless tools",
+            seed_field="random_seed",
+            stream_options=False,
+            call_id_length=9,
+        ),
+    ]
+)
+"""Provider -> its server."""
+
+
+def preset_of(model: object) -> Preset | None:
+    """Return the preset of a model's name or of a model object; None for models of other kinds."""
+    own: object = getattr(model, "preset", None)
+    if isinstance(own, Preset):
+        return own
+    provider: object = getattr(model, "provider", None)
+    return PRESETS.get(provider) if isinstance(provider, str) else None
