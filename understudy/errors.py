@@ -176,6 +176,8 @@ class ProviderError(UnderstudyError):
         retry_after: seconds the provider asked to wait, or None.
         retryable: whether the same request may succeed later.
         partial: the turn as far as it came before the failure, with its `text` and `usage`; None if nothing came.
+        request_id: the provider's id of the request, from the headers of its answer; empty if it sent none. Its support asks
+            for it.
     """
 
     def __init__(
@@ -189,6 +191,7 @@ class ProviderError(UnderstudyError):
         retry_after: float | None = None,
         retryable: bool = False,
         partial: ModelTurn | None = None,
+        request_id: str = "",
     ) -> None:
         super().__init__(message)
         self.provider = provider
@@ -198,6 +201,7 @@ class ProviderError(UnderstudyError):
         self.retry_after = retry_after
         self.retryable = retryable
         self.partial = partial
+        self.request_id = request_id
 
 
 class RateLimited(ProviderError):
@@ -240,6 +244,7 @@ class ContextOverflow(ProviderError):
         retry_after: float | None = None,
         retryable: bool = False,
         partial: ModelTurn | None = None,
+        request_id: str = "",
     ) -> None:
         super().__init__(
             message,
@@ -250,6 +255,7 @@ class ContextOverflow(ProviderError):
             retry_after=retry_after,
             retryable=retryable,
             partial=partial,
+            request_id=request_id,
         )
         self.tokens = tokens
         self.limit = limit

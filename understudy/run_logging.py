@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from understudy.diagnostics import emit
+from understudy.errors import ProviderError
 from understudy.vocabulary.checks import checked_flag, checked_whole
 from understudy.vocabulary.context.session import RunContext
 from understudy.vocabulary.messages import JsonValue, ModelRequest, ModelTurn, ToolCall, ToolResult
@@ -54,6 +55,8 @@ class LoggingCallback(AgentCallback):
             text_length=len(turn.text),
             input_tokens=turn.usage.input_tokens,
             output_tokens=turn.usage.output_tokens,
+            model=turn.model,
+            request_id=turn.request_id,
         )
 
     def before_tool_call(self, ctx: RunContext, call: ToolCall) -> CallbackAction:
@@ -73,7 +76,8 @@ class LoggingCallback(AgentCallback):
 
     def on_error(self, ctx: RunContext, error: BaseException) -> CallbackAction:
         level = max(self._level, logging.WARNING)
-        return self._say("run_failed", ctx, {"error": str(error)}, level, error_type=type(error).__name__)
+        ids = {"request_id": error.request_id} if isinstance(error, ProviderError) and error.request_id else {}
+        return self._say("run_failed", ctx, {"error": str(error)}, level, error_type=type(error).__name__, **ids)
 
     def on_finish(self, ctx: RunContext, outcome: Outcome[object]) -> CallbackAction:
         reply = outcome.text if isinstance(outcome, Complete) else ""

@@ -39,6 +39,9 @@ class _SoFar(TypedDict):
     messages: tuple[Message, ...]
     session: Mapping[str, JsonValue]
     artifacts: Mapping[str, Artifact]
+    model: str
+    response_id: str
+    request_id: str
 
 
 def _so_far(record: AgentRunRecord) -> _SoFar:
@@ -55,4 +58,7 @@ def _so_far(record: AgentRunRecord) -> _SoFar:
         "messages": machine.new_messages,
         "session": lasting(record.session),
         "artifacts": record.artifacts.snapshot(),
+        "model": state.model,
+        "response_id": state.response_id,
+        "request_id": state.request_id,
     }

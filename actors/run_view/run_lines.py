@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable
 from logging import DEBUG, INFO, WARNING
 
 from understudy.diagnostics import emit, is_muted, log
+from understudy.errors import ProviderError
 from understudy.orchestration.agent.context_state import ContextChange
 from understudy.vocabulary.context.ancestry import Link
 from understudy.vocabulary.context.run_values import values_of_run
@@ -69,7 +70,7 @@ class RunLines:
             case (int() as turn, ModelTurn() as said):
                 emit(DEBUG, "turn_finished", self._values | _of_turn(turn, said))
             case BaseException():
-                emit(INFO, "run_failed", self._values | {"error_type": type(fact).__name__, "duration": self._duration})
+                emit(INFO, "run_failed", self._values | _of_error(fact) | {"duration": self._duration})
             case Complete() | Incomplete() | MoreTurns() | NeedsApproval() | NeedsInput():
                 emit(INFO, "run_finished", self._values | _of_outcome(fact) | {"duration": self._duration})
             case int() if type(fact) is int:
@@ -88,8 +89,14 @@ class RunLines:
         about: dict[str, object] = {} if fact.call is None else self._of_call(fact.call)
         if fact.task:
             about["task"] = fact.task
-        error = type(fact.error).__name__
-        return about | {"what": fact.what, "attempt": fact.attempt, "wait": fact.wait, "error_type": error}
+        return about | {"what": fact.what, "attempt": fact.attempt, "wait": fact.wait} | _of_error(fact.error)
+
+
+def _of_error(error: BaseException) -> dict[str, object]:
+    about: dict[str, object] = {"error_type": type(error).__name__}
+    if isinstance(error, ProviderError) and error.request_id:
+        about["request_id"] = error.request_id
+    return about
 
 
 def _of_result(fact: Finished) -> dict[str, object]:
@@ -109,6 +116,8 @@ def _of_turn(turn: int, said: ModelTurn) -> dict[str, object]:
         "tool_calls": len(said.tool_calls),
         "input_tokens": said.usage.input_tokens,
         "output_tokens": said.usage.output_tokens,
+        "model": said.model,
+        "request_id": said.request_id,
     }
 
 

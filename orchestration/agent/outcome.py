@@ -38,6 +38,9 @@ def outcome_of(spec: RunSpec, state: RunState) -> Complete[str] | Incomplete:
             usage=state.usage,
             cost_usd=in_dollars(state.cost),
             messages=new_messages(state),
+            model=state.model,
+            response_id=state.response_id,
+            request_id=state.request_id,
             last_text=state.text,
         )
     return Complete(
@@ -48,6 +51,9 @@ def outcome_of(spec: RunSpec, state: RunState) -> Complete[str] | Incomplete:
         usage=state.usage,
         cost_usd=in_dollars(state.cost),
         messages=new_messages(state),
+        model=state.model,
+        response_id=state.response_id,
+        request_id=state.request_id,
         text=state.text,
         output=state.text,
         finish_reason=state.finish_reason,

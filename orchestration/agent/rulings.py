@@ -78,6 +78,7 @@ def count_turn(state: RunState, turn: ModelTurn) -> None:
     """Count one model call."""
     state.turns += 1
     state.finish_reason = turn.raw_finish_reason
+    state.model, state.response_id, state.request_id = turn.model, turn.response_id, turn.request_id
 
 
 def replace_turn(spec: RunSpec, state: RunState, turn: ModelTurn, ruling: Ruling) -> None:

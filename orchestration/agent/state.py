@@ -114,6 +114,8 @@ class Failure:
     call_id: str = ""
     callback: str = ""
     """The name of the callback that ended the run, for the kind `callback`."""
+    request_id: str = ""
+    """The provider's id of the turn that ended the run."""
 
     def to_error(self) -> UnderstudyError:
         """Return the error that `next_step` raises; a new one each time, because tracebacks grow."""
@@ -122,7 +124,11 @@ class Failure:
             return of_tools[self.kind](self.message, tool=self.tool, call_id=self.call_id)
         if self.kind == "callback":
             return CallbackAbort(self.message, callback=self.callback)
-        return RunCancelled(self.message) if self.kind == "cancelled" else BadReply(self.message)
+        return (
+            RunCancelled(self.message)
+            if self.kind == "cancelled"
+            else BadReply(self.message, request_id=self.request_id)
+        )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -148,6 +154,10 @@ class RunState(Spending):
     text: str = ""
     completion_reason: str = ""
     finish_reason: str | None = None
+    model: str = ""
+    """Of the last turn, as are the two ids: the model that answered, as it calls itself."""
+    response_id: str = ""
+    request_id: str = ""
     failure: Failure | None = None
     max_output_retries: int = DEFAULT_MAX_OUTPUT_RETRIES
     problems: list[str] = field(default_factory=list[str])

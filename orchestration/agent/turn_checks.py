@@ -110,7 +110,8 @@ def _is_usual(turn: ModelTurn) -> bool:
         and type(turn.finish_reason) is str
         and turn.finish_reason in _REASONS
         and (turn.raw_finish_reason is None or type(turn.raw_finish_reason) is str)
-        and type(turn.refusal) is type(turn.dialect) is type(turn.model) is type(turn.response_id) is str
+        and type(turn.refusal) is type(turn.dialect) is type(turn.model) is str
+        and type(turn.response_id) is type(turn.request_id) is str
     )
 
 
@@ -292,7 +293,7 @@ def _fault_of_words(turn: ModelTurn) -> str:
     raw: object = turn.raw_finish_reason
     if raw is not None and not isinstance(raw, str):
         return f"its raw_finish_reason is {kind_of(raw)}, expected a string or None"
-    for name in ("refusal", "dialect", "model", "response_id"):
+    for name in ("refusal", "dialect", "model", "response_id", "request_id"):
         if not isinstance(value := getattr(turn, name), str):
             return f"its {name} is {kind_of(value)}, expected a string"
     return ""

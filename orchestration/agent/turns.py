@@ -152,7 +152,7 @@ def _take_text(spec: RunSpec, state: RunState, turn: ModelTurn, met: str | None,
     if turn.finish_reason == "paused":
         return  # the next request ends with this turn, and the model continues it
     if turn.finish_reason == "other" or (not text and turn.finish_reason in ("length", "blocked")):
-        state.fail(Failure("bad_reply", _no_answer(turn)))
+        state.fail(Failure("bad_reply", _no_answer(turn), request_id=turn.request_id))
     elif is_question(text):
         state.question = question_in(text)
         state.phase = "input"

@@ -57,6 +57,8 @@ def error_json(error: BaseException) -> Plain:
         told["retryable"] = error.retryable
         if error.status is not None:
             told["status"] = error.status
+        if error.request_id:
+            told["request_id"] = error.request_id
     if isinstance(error, UnderstudyError):
         if error.path:
             told["path"] = list(error.path)
@@ -112,6 +114,7 @@ def turn_json(turn: ModelTurn) -> Plain:
         "refusal": turn.refusal,
         "model": turn.model,
         "response_id": turn.response_id,
+        "request_id": turn.request_id,
         "citations": [plain_citation(each) for each in turn.citations],
     }
 

@@ -152,6 +152,7 @@ class TurnAssembler:
             dialect=end.dialect,
             model=end.model,
             response_id=end.response_id,
+            request_id=end.request_id,
         )
 
     def partial(self, dialect: str = "") -> ModelTurn:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 MAX_REPLY_BYTES = 32 * 1024 * 1024  # Far larger than any model turn, and small enough for the host's memory.
 UNLIMITED = 1_000_000.0  # Seconds, eleven days; socket timeouts cannot be infinite.
+REQUEST_IDS = ("x-request-id", "request-id", "x-goog-request-id", "apim-request-id", "x-amzn-requestid")
+"""Headers with the id of a request: OpenAI and many servers, Anthropic, Google, Azure's gateway, Amazon."""
+LONGEST_ID = 200  # Characters; providers' ids have about 40.
 CONNECT_TIMEOUT = 10.0  # A healthy host accepts a connection much faster, and a retry helps.
 
 
@@ -77,6 +80,8 @@ class Attempt:
         self._deadline = 0.0
         self._answered = False
         self._pieces: list[bytes] = []
+        self.request_id = ""
+        """The provider's id of the request; empty until the answer comes, or if it has none."""
 
     def send(self, connections: Connections, auth: Callable[[], Mapping[str, str]]) -> Reply:
         """Send the request with the headers that `auth` returns; return the answer with any status.
@@ -111,6 +116,7 @@ class Attempt:
                 timeout = httpx.Timeout(limit, connect=min(limit, CONNECT_TIMEOUT))
                 response = self._exchange(carrier, timeout, auth)
                 self._answered = True
+                self.request_id = request_id_of(response.headers)
                 try:
                     yield carrier, response
                 finally:
@@ -193,6 +199,12 @@ class Attempt:
             provider=self._outgoing.provider,
             retryable=retryable,
         )
+
+
+def request_id_of(headers: Mapping[str, str]) -> str:
+    """Return the provider's id of a request, from the headers of its answer; empty if it has none that can be shown."""
+    found = next(filter(None, [headers.get(name) for name in REQUEST_IDS]), "")
+    return found if found.isprintable() and len(found) <= LONGEST_ID else ""
 
 
 def headers_of(response: httpx.Response) -> dict[str, str]:

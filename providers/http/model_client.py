@@ -292,9 +292,10 @@ class HttpModel(ABC):
                 turn = self._turn(outgoing, attempt.send(self._connections, lambda: self._headers(key)), key)
                 if account is not None:  # before the slot goes to the next call, which must see the spending
                     account.pay_ahead(turn.usage)
-            return turn
+            return replace(turn, request_id=key.out_of(attempt.request_id)) if attempt.request_id else turn
         except ProviderError as error:
             error.provider = error.provider or self.provider
+            error.request_id = error.request_id or key.out_of(attempt.request_id)
             key.out_of_error(error)
             raise
 

@@ -91,6 +91,7 @@ class StreamedCall:
             yield from last
         except ProviderError as error:
             error.provider = error.provider or outgoing.provider
+            error.request_id = error.request_id or key.out_of(attempt.request_id)
             error.partial = without_key(error.partial or reader.partial(), key)
             key.out_of_error(error)
             raise
@@ -102,7 +103,7 @@ class StreamedCall:
         try:
             with attempt.answer(self.connections, lambda: self.auth(key)) as response:
                 if not _is_stream(response):
-                    turn = self.turn_in(attempt.whole(), key)
+                    turn = replace(self.turn_in(attempt.whole(), key), request_id=key.out_of(attempt.request_id))
                     return pieces_of(turn), turn
                 end = yield from self._streamed(attempt, reader, response, key)
                 return (end,), reader.turn()
@@ -132,7 +133,7 @@ class StreamedCall:
             attempt.cut_off()
         if turn.finish_reason == "other":
             raise unfinished(without_key(turn, key), self.outgoing.provider)
-        return end
+        return replace(end, request_id=key.out_of(attempt.request_id)) if attempt.request_id else end
 
 
 def _until_lost(chunks: Generator[bytes], reader: StreamReader) -> Generator[bytes]:

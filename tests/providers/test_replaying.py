@@ -458,7 +458,7 @@ turns = st.builds(
     st.builds(Usage, counts, counts, counts, counts, counts, objects),
     st.sampled_from(["stop", "tool_calls", "length", "blocked", "other"]),
     maybe,
-    *[words] * 4,
+    *[words] * 5,
 )
 
 
@@ -477,5 +477,6 @@ def test_any_turn_survives_a_tape(tmp_path_factory: pytest.TempPathFactory, turn
 
 def test_the_strategy_leaves_out_no_field_of_a_turn() -> None:
     assert [f.name for f in fields(ModelTurn)] == [
-        *("parts", "usage", "finish_reason", "raw_finish_reason", "refusal", "dialect", "model", "response_id")
+        *("parts", "usage", "finish_reason", "raw_finish_reason", "refusal", "dialect", "model", "response_id"),
+        "request_id",
     ]

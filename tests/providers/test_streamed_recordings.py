@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -84,7 +85,7 @@ def test_a_client_streams_over_http_what_the_library_of_the_provider_reads(case:
             assembler.add(piece)
         assert model.in_flight.taken == 0
 
-    assert assembler.turn() == case.turn
+    assert assembler.turn() == replace(case.turn, request_id=case.request_id)
     asked = obj(wire.log_of(server)[-1]["body"])
     assert asked.get("stream") == case.request.get("stream")
     assert ("stream_options" in asked) == case.path.endswith("/chat/completions")

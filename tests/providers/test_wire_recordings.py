@@ -57,6 +57,11 @@ def normalised(case: Case, turn: ModelTurn) -> JsonObject:
     }
 
 
+def test_some_recordings_have_the_id_of_their_request() -> None:
+    assert sum([bool(case.request_id) for case in ANSWERED]) >= 3
+    assert sum([bool(case.request_id) for case in FAILING]) >= 3
+
+
 def test_there_are_33_recordings_without_a_stream() -> None:
     assert len(CASES) == 33
 
@@ -66,6 +71,7 @@ def test_a_recorded_answer_is_read_as_the_official_library_reads_it(case: Case, 
     turn = ask(case, server)
 
     assert normalised(case, turn) == case.expected
+    assert turn.request_id == case.request_id
 
 
 @pytest.mark.parametrize("case", FAILING, ids=lambda case: case.name)
@@ -80,6 +86,7 @@ def test_a_recorded_error_keeps_its_class_status_word_and_message(case: Case, se
     assert (caught.value.status, caught.value.type) == (expected["status"], expected["type"])
     assert str(caught.value) == expected["message"]
     assert caught.value.provider == case.provider
+    assert caught.value.request_id == case.request_id
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -67,6 +67,8 @@ class Case:
     status: int
     expected: JsonObject
     """What the provider's own library made of the response."""
+    request_id: str
+    """The provider's id of the request, from the recorded headers; empty if there is none."""
 
     @property
     def model(self) -> str:
@@ -107,8 +109,14 @@ def cases(folder: Path = FOLDER) -> list[Case]:
         if not doc["stream"] and doc["api"] in APIS:
             name = path.name.removesuffix(".json")
             request, status = doc["request"], doc["response"]["status"]
-            found.append(Case(name, doc["provider"], request["path"], request["body"], status, expected[name]))
+            asked = (doc["provider"], request["path"], request["body"])
+            found.append(Case(name, *asked, status, expected[name], recorded_id(doc["response"]["headers"])))
     return found
+
+
+def recorded_id(headers: Mapping[str, str]) -> str:
+    """Return the id of a request: OpenAI and Azure write `x-request-id`, Anthropic `request-id`."""
+    return headers.get("x-request-id") or headers.get("request-id") or ""
 
 
 def _lines(path: Path) -> list[dict[str, JsonValue]]:

@@ -25,7 +25,7 @@ from understudy.providers.wire.stream_decoder import StreamDecoder
 from understudy.vocabulary.messages import JsonObject, ModelTurn
 from understudy.vocabulary.pieces import Piece
 
-from .wire import APIS, FOLDER, Case
+from .wire import APIS, FOLDER, Case, recorded_id
 
 LONGEST = 10_000_000
 
@@ -61,6 +61,7 @@ def stream_cases(folder: Path = FOLDER) -> list[StreamCase]:
                     asked["body"],
                     came["status"],
                     expected[name],
+                    recorded_id(came["headers"]),
                     came["body"].encode(),
                 )
             )

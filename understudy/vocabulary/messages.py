@@ -411,6 +411,9 @@ class ModelTurn:
     model: str = ""
     """The model that answered, as it calls itself."""
     response_id: str = ""
+    """The provider's id of the answer, from its body."""
+    request_id: str = ""
+    """The provider's id of the request, from the headers of the answer; its support asks for it."""
 
     @property
     def text(self) -> str:

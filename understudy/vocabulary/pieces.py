@@ -88,6 +88,7 @@ class TurnEnd:
     dialect: str = ""
     model: str = ""
     response_id: str = ""
+    request_id: str = ""
 
 
 Piece: TypeAlias = TextPiece | ReasoningPiece | CallPiece | WholePiece | UsagePiece | TurnEnd
@@ -115,6 +116,7 @@ def pieces_of(turn: ModelTurn) -> list[Piece]:
         turn.dialect,
         turn.model,
         turn.response_id,
+        turn.request_id,
     )
     return [*pieces, end]
 

@@ -44,6 +44,9 @@ class TaskResult:
     """The error of a failed task; rebuilt from `reason`, without attributes, if the run was kept in a store since."""
 
 
+_IDS = ("model", "response_id", "request_id")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
     """The attributes of every outcome."""
@@ -64,6 +67,12 @@ class Ending:
     """The messages that this run added to the history: the input, the model's turns, the tools' results."""
     session: Mapping[str, JsonValue] = field(default_factory=dict[str, "JsonValue"])
     """The session's values at the end of the run."""
+    model: str = ""
+    """Of an agent: the model of the last turn, as it calls itself. The runs inside of a group have their own."""
+    response_id: str = ""
+    """The provider's id of that turn; empty if it sent none."""
+    request_id: str = ""
+    """The provider's id of the request for that turn, which its support asks for; empty if it sent none."""
     tasks: Mapping[str, TaskResult] = field(default_factory=dict[str, "TaskResult"])
     """Of a workflow: the result of each task, by name."""
     artifacts: Mapping[str, Artifact] = field(default_factory=dict[str, "Artifact"])
@@ -101,6 +110,7 @@ class Ending:
             "usage": plain_usage(self.usage),
             "cost_usd": self.cost_usd,
         }
+        told |= {name: value for name in _IDS if (value := getattr(self, name))}
         if self.citations:
             told["citations"] = [plain_citation(each) for each in self.citations]
         if self.tasks:
