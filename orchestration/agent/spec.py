@@ -141,7 +141,7 @@ class RunSpec:
         choice = given if turn <= 1 or given == "none" else "auto"
         by_tool = "" if self.output is None else self.output.tool
         # If the answer is the only call left. Claude API, Extended thinking: a forced choice is refused.
-        if by_tool and (not self.tools or choice == "none") and not self.settings.thinking_tokens:
+        if by_tool and (not self.tools or choice == "none") and not self.settings.asks_for_reasoning:
             choice = by_tool
         return self.settings if choice == given else replace(self.settings, tool_choice=choice)
 

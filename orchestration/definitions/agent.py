@@ -51,6 +51,7 @@ from .by_turns import TurnRunner
 from .call_checks import CallChecks, check_calls
 from .checks import (
     SystemPrompt,
+    check_fit,
     checked_budget,
     checked_count,
     checked_description,
@@ -165,7 +166,8 @@ class Agent(TurnRunner[T_co]):
             no limit. Without it the model's own `model_timeout` holds, which is 120 unless its client was given another.
 
     Raises:
-        ValueError: the model string is unknown, two tools have one name, or a number is out of range.
+        ValueError: the model string is unknown, the model lacks one of the settings, two tools have one name, or a number
+            is out of range.
         TypeError: an argument is of the wrong type, or a tool's signature cannot be called by name.
     """
 
@@ -255,6 +257,7 @@ class Agent(TurnRunner[T_co]):
     ) -> None:
         given = checked_settings(id, settings)
         mind = checked_model(id, model)
+        check_fit(id, given, mind)
         made = checked_tools(id, tools, given, checked_sub_agents(id, sub_agents))
         values: dict[str, object] = {
             "id": checked_id(id),
@@ -392,9 +395,11 @@ class Agent(TurnRunner[T_co]):
 
         Raises:
             TypeError: it is no model; a string is not enough here.
+            ValueError: it lacks one of the agent's settings.
         """
         if not isinstance(model, Model) or isinstance(model, type):
             raise TypeError(f"agent {self.id!r}: override needs a model with a complete() method, got {model!r}")
+        check_fit(self.id, self.settings, model)
         self._overrides.append(model)
         try:
             yield

@@ -19,7 +19,7 @@ from understudy.vocabulary.context.budget import Budget
 from understudy.vocabulary.context.prices import Price
 from understudy.vocabulary.context.session import RunContext
 from understudy.vocabulary.messages import Settings
-from understudy.vocabulary.models import Model, ModelLike, ModelName, name_of
+from understudy.vocabulary.models import Model, ModelLike, ModelName, check_settings, name_of
 from understudy.vocabulary.runs.compacted_memory import CompactedMemory
 from understudy.vocabulary.runs.compaction import Compaction
 from understudy.vocabulary.runs.memory import MemoryLike
@@ -27,6 +27,7 @@ from understudy.vocabulary.tools.definition import Tool
 from understudy.vocabulary.tools.toolset import ToolSource, is_toolset, tools_in
 
 from .method_checks import fault_of_memory
+from .port import client_of
 
 SystemPrompt = str | Callable[[RunContext], str]
 OUTPUT_MODES: tuple[str, ...] = get_args(OutputMode)
@@ -86,6 +87,18 @@ def checked_settings(id: str, settings: Settings | None) -> Settings:
     if not isinstance(settings, Settings):
         raise TypeError(f"agent {id!r}: settings must be Settings(…), got {type(settings).__name__}")
     return settings
+
+
+def check_fit(id: str, settings: Settings, model: ModelName | Model) -> None:
+    """Raise unless the model, by its API and its family, takes these settings."""
+    if settings is _USUAL or settings == _USUAL:  # which every model takes; nothing is loaded to find that out
+        return
+    try:
+        check_settings(client_of(model) if isinstance(model, ModelName) else model, settings)
+    except ValueError as error:
+        raise ValueError(f"agent {id!r}: {error}") from None
+    except TypeError as error:
+        raise TypeError(f"agent {id!r}: {error}") from None
 
 
 def checked_tools(

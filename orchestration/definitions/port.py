@@ -8,6 +8,7 @@ from typing import Protocol, TypedDict
 
 from understudy.vocabulary.context.budget import Budget
 from understudy.vocabulary.messages import JsonValue, Message, Part, ToolCall, ToolResult
+from understudy.vocabulary.models import Model, ModelName
 from understudy.vocabulary.runs.handles import RunHandle
 from understudy.vocabulary.runs.outcomes import Decision, MapAnswer, MapFailure, Outcome, PauseAnswer, TurnOutcome
 
@@ -172,3 +173,10 @@ def runtime() -> Runtime:
 
         _runtime = found
     return _runtime
+
+
+def client_of(name: ModelName) -> Model:
+    """Return the model that a model string stands for. This loads no HTTP library and needs no key."""
+    from understudy.providers import resolve
+
+    return resolve(name)

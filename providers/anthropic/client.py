@@ -23,7 +23,8 @@ class Anthropic(HttpModel):
     """A model behind Anthropic's Messages API.
 
     Blocking, and safe to share between threads. Making one checks the options and needs no key. The API demands a limit on
-    tokens: without `Settings.max_tokens` it is 4,096, plus `Settings.thinking_tokens`.
+    tokens: without `Settings.max_tokens` it is 4,096, plus the budget for reasoning if there is one; 32,768 for models that
+    decide for themselves how long they reason.
 
     Args:
         model: such as `claude-haiku-4-5`.

@@ -21,7 +21,8 @@ from understudy.providers.wire.json_values import (
 )
 from understudy.providers.wire.output_formats import anthropic_format
 from understudy.providers.wire.result_parts import split
-from understudy.providers.wire.settings import lay_over, refuse
+from understudy.providers.wire.settings import asks_for_tools, lay_over
+from understudy.providers.wire.strict_tools import strict_fields
 from understudy.vocabulary.citations import Citation
 from understudy.vocabulary.json_reading import arguments
 from understudy.vocabulary.media import Media, text_of
@@ -41,11 +42,13 @@ from understudy.vocabulary.messages import (
     TextPart,
     ToolCall,
     ToolResult,
+    ToolSpec,
     Usage,
 )
 
+from .settings import mark_of, marked, settings_fields, with_choice_allowed
+
 DIALECT = "anthropic"
-DEFAULT_MAX_TOKENS = 4096  # The API requires a number; every model accepts this one, and it allows a long answer.
 REASONS: dict[str, FinishReason] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -80,66 +83,24 @@ def encode(request: ModelRequest, model: str) -> JsonObject:
     body: dict[str, JsonValue] = {"model": model, "messages": messages}
     if request.system.strip():
         body["system"] = request.system
+    settings = with_choice_allowed(request, model)
     if request.tools:
-        body["tools"] = [
-            {
-                "name": tool.name,
-                **({"description": tool.description} if tool.description else {}),
-                "input_schema": tool.schema,
-            }
-            for tool in request.tools
-        ]
-    body.update(_settings(request.settings, bool(request.tools)))
-    body.update(anthropic_format(request.output))
-    return lay_over(body, request.settings.extra, merged=("output_config",))
-
-
-def _settings(settings: Settings, has_tools: bool) -> dict[str, JsonValue]:
-    if settings.seed is not None:
-        refuse("anthropic", "seed")
-    body: dict[str, JsonValue] = {"max_tokens": _max_tokens(settings)}
-    if settings.temperature is not None:
-        body["temperature"] = settings.temperature
-    if settings.top_p is not None:
-        body["top_p"] = settings.top_p
-    if settings.stop:
-        body["stop_sequences"] = list(settings.stop)
-    if settings.thinking_tokens == 0:
-        body["thinking"] = {"type": "disabled"}
-    elif settings.thinking_tokens is not None:
-        body["thinking"] = {"type": "enabled", "budget_tokens": settings.thinking_tokens}
-    choice = _tool_choice(settings, has_tools)
-    if choice:
-        body["tool_choice"] = choice
-    return body
-
-
-def _max_tokens(settings: Settings) -> int:
-    """Anthropic API, Extended thinking: `max_tokens` counts the thinking and must be above its budget."""
-    thinking = settings.thinking_tokens or 0
-    if settings.max_tokens is None:
-        return thinking + DEFAULT_MAX_TOKENS
-    if settings.max_tokens <= thinking:
-        raise ValueError(
-            f"settings: for anthropic max_tokens must be above thinking_tokens, "
-            f"got {settings.max_tokens} and {thinking}"
-        )
-    return settings.max_tokens
-
-
-def _tool_choice(settings: Settings, has_tools: bool) -> JsonObject:
-    one_at_most: dict[str, JsonValue] = (
-        {} if settings.parallel_tool_calls is None else {"disable_parallel_tool_use": not settings.parallel_tool_calls}
+        body["tools"] = [_tool(tool, settings) for tool in request.tools]
+    has_tools = bool(request.tools) or asks_for_tools(settings.extra)
+    body.update(settings_fields(settings, model, has_tools=has_tools))
+    mark = mark_of(settings)
+    if mark is not None:
+        body = marked(body, mark)
+    return lay_over(
+        lay_over(body, anthropic_format(request.output), merged=("output_config",)),
+        settings.extra,
+        merged=("output_config", "thinking"),
     )
-    match settings.tool_choice:
-        case "auto":
-            return {"type": "auto", **one_at_most} if has_tools and one_at_most else {}
-        case "none":
-            return {"type": "none"} if has_tools else {}
-        case "required":
-            return {"type": "any", **one_at_most}
-        case name:
-            return {"type": "tool", "name": name, **one_at_most}
+
+
+def _tool(tool: ToolSpec, settings: Settings) -> JsonObject:
+    about: dict[str, JsonValue] = {"description": tool.description} if tool.description else {}
+    return {"name": tool.name, **about, **strict_fields("anthropic", tool, settings, "input_schema", recursive=False)}
 
 
 def _user(message: Message) -> list[JsonValue]:

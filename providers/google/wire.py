@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from understudy.providers.wire.endings import neutral
 from understudy.providers.wire.json_values import (
@@ -19,9 +19,8 @@ from understudy.providers.wire.json_values import (
     text,
     total,
 )
-from understudy.providers.wire.output_formats import google_format
 from understudy.providers.wire.result_parts import introduced, split
-from understudy.providers.wire.settings import lay_over, refuse
+from understudy.providers.wire.settings import asks_for_tools, lay_over
 from understudy.vocabulary.json_reading import arguments
 from understudy.vocabulary.media import Media
 from understudy.vocabulary.messages import (
@@ -34,10 +33,8 @@ from understudy.vocabulary.messages import (
     ModelRequest,
     ModelTurn,
     OpaquePart,
-    OutputSpec,
     Part,
     ReasoningPart,
-    Settings,
     TextPart,
     ToolCall,
     ToolResult,
@@ -45,6 +42,7 @@ from understudy.vocabulary.messages import (
 )
 
 from .grounding import Told
+from .settings import settings_fields
 
 DIALECT = "google"
 REASONS: dict[str, FinishReason] = {
@@ -101,47 +99,27 @@ def encode(request: ModelRequest, model: str, *, provider: str) -> JsonObject:
         body["tools"] = [
             {"functionDeclarations": [_declaration(t.name, t.description, t.schema) for t in request.tools]}
         ]
-    body.update(_settings(request.settings, bool(request.tools), provider, request.output))
-    return lay_over(body, request.settings.extra, merged=("generationConfig",))
+    settings = request.settings
+    has_tools = bool(request.tools) or asks_for_tools(settings.extra)
+    body.update(settings_fields(settings, model, has_tools=has_tools, provider=provider, output=request.output))
+    if "cachedContent" in body:
+        _refuse_beside_cache(body, provider)
+    return lay_over(body, settings.extra, merged=("generationConfig",))
+
+
+def _refuse_beside_cache(body: Mapping[str, JsonValue], provider: str) -> None:
+    """Gemini API, Context caching: a cache brings its own system prompt and tools, and the request may have none."""
+    there = [name for name in ("systemInstruction", "tools", "toolConfig") if name in body]
+    if there:
+        raise ValueError(
+            f"settings: {provider}: a request with the name of a cache may have no {' and no '.join(there)}; "
+            "put them into the cache when you make it, and leave the agent's system prompt and tools out"
+        )
 
 
 def _declaration(name: str, description: str, schema: JsonObject) -> JsonObject:
     about: dict[str, JsonValue] = {"description": description} if description else {}
     return {"name": name, **about, "parametersJsonSchema": schema}
-
-
-def _settings(settings: Settings, has_tools: bool, provider: str, output: OutputSpec | None) -> dict[str, JsonValue]:
-    if settings.parallel_tool_calls is False:
-        refuse(provider, "way to forbid parallel_tool_calls")
-    plain: dict[str, JsonValue] = {
-        "temperature": settings.temperature,
-        "maxOutputTokens": settings.max_tokens,
-        "topP": settings.top_p,
-        "seed": settings.seed,
-        "stopSequences": list(settings.stop) or None,
-    }
-    config: dict[str, JsonValue] = {k: v for k, v in plain.items() if v is not None}
-    config.update(google_format(output))
-    if settings.thinking_tokens is not None:
-        shown = settings.thinking_tokens != 0
-        config["thinkingConfig"] = {"thinkingBudget": settings.thinking_tokens, "includeThoughts": shown}
-    body: dict[str, JsonValue] = {"generationConfig": config} if config else {}
-    calling = _calling(settings, has_tools)
-    if calling:
-        body["toolConfig"] = {"functionCallingConfig": calling}
-    return body
-
-
-def _calling(settings: Settings, has_tools: bool) -> JsonObject:
-    match settings.tool_choice:
-        case "auto":
-            return {}
-        case "none":
-            return {"mode": "NONE"} if has_tools else {}
-        case "required":
-            return {"mode": "ANY"}
-        case name:
-            return {"mode": "ANY", "allowedFunctionNames": [name]}
 
 
 def _user(message: Message, calls: dict[str, ToolCall], echoed: set[str]) -> list[JsonValue]:

@@ -14,7 +14,7 @@ from understudy.providers.wire.endings import usage_of, with_usage_of
 from understudy.providers.wire.json_values import written
 from understudy.vocabulary.checks import UNSET, Unset, checked_seconds
 from understudy.vocabulary.context.scope import account_of_turn, current_scope
-from understudy.vocabulary.messages import JsonObject, ModelRequest, ModelTurn
+from understudy.vocabulary.messages import JsonObject, ModelRequest, ModelTurn, Settings, user_message
 from understudy.vocabulary.models import DEFAULT_IDLE_TIMEOUT, DEFAULT_MODEL_TIMEOUT
 from understudy.vocabulary.pieces import Piece
 
@@ -101,6 +101,16 @@ class HttpModel(ABC):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         show_options(cls, HttpModel.__init__)
+
+    def check_settings(self, settings: Settings) -> None:
+        """Refuse settings that the API, or the family of the model, lacks; the runtime asks when an agent is made.
+
+        Sends nothing, loads no HTTP library and needs no key.
+
+        Raises:
+            ValueError: there is such a setting; it says what to do instead.
+        """
+        self._encode(ModelRequest((user_message("Are these settings right?"),), settings=settings))
 
     def complete(self, request: ModelRequest) -> ModelTurn:
         """Return the model's turn for `request`.

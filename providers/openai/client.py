@@ -14,7 +14,7 @@ from understudy.vocabulary.presets import Preset
 
 from . import wire
 from .compatible import address_in, checked_preset, fitted
-from .families import OPENAI, is_official
+from .families import OPENAI, is_own_host
 from .stream import OpenAIStream
 
 
@@ -32,8 +32,9 @@ class OpenAI(HttpModel):
             status 401; without it `OPENAI_API_KEY`, or the preset's variable, is read at each call. It is in no log, error or
             repr.
         base_url: the address with its version, such as `http://127.0.0.1:11434/v1`; without it `OPENAI_BASE_URL`, or the
-            preset's variable, is read at each call, else requests go to OpenAI, or to the preset's address. To other servers
-            the limit on tokens is sent as `max_tokens`, which they know, and not as `max_completion_tokens`.
+            preset's variable, is read at each call, else requests go to OpenAI, or to the preset's address. To servers
+            that are neither OpenAI's nor Azure's the limit on tokens is sent as `max_tokens`, which they know, and not as
+            `max_completion_tokens`.
         options: those that all clients share, `ClientOptions`.
 
     Attributes:
@@ -85,7 +86,7 @@ class OpenAI(HttpModel):
         if self.preset is not None:
             body = wire.encode(request, self.model, official=False, echo=self.preset.reasoning_field)
             return fitted(body, request, self.model, self.preset)
-        return wire.encode(request, self.model, official=is_official(self._base()))
+        return wire.encode(request, self.model, official=is_own_host(self._base()))
 
     def _encode_stream(self, request: ModelRequest) -> JsonObject:
         # OpenAI API, Chat completions: without this option a stream has no counts of tokens.

@@ -22,7 +22,8 @@ from understudy.providers.wire.json_values import (
 )
 from understudy.providers.wire.output_formats import openai_format
 from understudy.providers.wire.result_parts import introduced, split
-from understudy.providers.wire.settings import lay_over, refuse
+from understudy.providers.wire.settings import asks_for_tools, lay_over
+from understudy.providers.wire.strict_tools import strict_fields
 from understudy.vocabulary.citations import Citation
 from understudy.vocabulary.json_reading import arguments
 from understudy.vocabulary.media import Media
@@ -42,10 +43,12 @@ from understudy.vocabulary.messages import (
     TextPart,
     ToolCall,
     ToolResult,
+    ToolSpec,
     Usage,
 )
 
 from .annotations import Told, annotations_in, citations_of, others_in
+from .settings import chat_fields, family, prompt_cache
 
 DIALECT = "openai"
 ECHOED = "reasoning_content"
@@ -96,48 +99,20 @@ def encode(request: ModelRequest, model: str, *, official: bool, echo: str = ECH
     for message in request.messages:
         messages.extend(_user(message) if message.role == "user" else _assistant(message, official, echo))
     body: dict[str, JsonValue] = {"model": model, "messages": messages}
+    settings = request.settings
     if request.tools:
-        body["tools"] = [
-            {
-                "type": "function",
-                "function": {
-                    "name": tool.name,
-                    **({"description": tool.description} if tool.description else {}),
-                    "parameters": tool.schema,
-                },
-            }
-            for tool in request.tools
-        ]
-    body.update(_settings(request.settings, bool(request.tools), official))
+        body["tools"] = [_tool(tool, settings) for tool in request.tools]
+    has_tools = bool(request.tools) or asks_for_tools(settings.extra)
+    body.update(chat_fields(settings, model, has_tools=has_tools, official=official))
+    body.update(prompt_cache(request, family(model, official=official)))
     body.update(openai_format(request.output))
-    return lay_over(body, request.settings.extra)
+    return lay_over(body, settings.extra)
 
 
-def _settings(settings: Settings, has_tools: bool, official: bool) -> dict[str, JsonValue]:
-    if settings.thinking_tokens is not None:
-        refuse("openai", "thinking_tokens", "pass extra={'reasoning_effort': …}")
-    body: dict[str, JsonValue] = {}
-    plain: dict[str, JsonValue] = {
-        "temperature": settings.temperature,
-        "max_completion_tokens" if official else "max_tokens": settings.max_tokens,
-        "top_p": settings.top_p,
-        "seed": settings.seed,
-        # OpenAI API, Chat completions: refused in a request without tools.
-        "parallel_tool_calls": settings.parallel_tool_calls if has_tools else None,
-    }
-    body.update({k: v for k, v in plain.items() if v is not None})
-    if settings.stop:
-        body["stop"] = list(settings.stop)
-    match settings.tool_choice:
-        case "auto":
-            pass
-        case "none":
-            body.update({"tool_choice": "none"} if has_tools else {})
-        case "required":
-            body["tool_choice"] = "required"
-        case name:
-            body["tool_choice"] = {"type": "function", "function": {"name": name}}
-    return body
+def _tool(tool: ToolSpec, settings: Settings) -> JsonObject:
+    about: dict[str, JsonValue] = {"description": tool.description} if tool.description else {}
+    fields = strict_fields("openai", tool, settings, "parameters", all_required=True)
+    return {"type": "function", "function": {"name": tool.name, **about, **fields}}
 
 
 def _user(message: Message) -> list[JsonValue]:

@@ -8,12 +8,13 @@ from typing import Protocol, cast
 
 from understudy.errors import BadReply, RunCancelled, RunTimedOut
 from understudy.orchestration.streaming.turn_assembler import TurnAssembler
-from understudy.vocabulary.messages import ModelRequest, ModelTurn
+from understudy.vocabulary.messages import ModelRequest, ModelTurn, Settings
 from understudy.vocabulary.models import (
     Model,
     Renewable,
     StreamingModel,
     can_stream,
+    check_settings,
     guards_itself,
     streamed_timeout_of,
     timeout_of,
@@ -106,6 +107,10 @@ class RecordedModel:
             close = getattr(pieces, "close", None)
             if callable(close):
                 close()
+
+    def check_settings(self, settings: Settings) -> None:
+        """Let the model refuse settings, as it does without a recording."""
+        check_settings(self._model, settings)
 
     def renew(self) -> None:
         """Renew the model, if it has `renew`."""

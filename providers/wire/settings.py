@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from understudy.vocabulary.messages import JsonObject, JsonValue
 
 from .json_values import is_array, is_object
+
+NEUTRAL_TIERS = ("auto", "standard", "flex", "priority")
 
 
 def refuse(provider: str, setting: str, instead: str = "leave it out") -> NoReturn:
@@ -15,17 +18,33 @@ def refuse(provider: str, setting: str, instead: str = "leave it out") -> NoRetu
     raise ValueError(f"settings: {provider} has no {setting}; {instead}")
 
 
+def tier_word(provider: str, tiers: Mapping[str, str], tier: str | None) -> str | None:
+    """Return the API's word for a service tier; None to send nothing.
+
+    A word that is not neutral is the provider's own, and goes as it is.
+
+    Raises:
+        ValueError: the API lacks this tier.
+    """
+    if tier is None or tier not in NEUTRAL_TIERS:
+        return tier
+    if tier not in tiers:
+        refuse(provider, f"service_tier={tier!r}", f"expected {', '.join(tiers) or 'none, so leave it out'}")
+    return tiers[tier] or None
+
+
 def lay_over(
     body: Mapping[str, JsonValue], extra: JsonObject, *, merged: tuple[str, ...] = (), joined: tuple[str, ...] = ()
 ) -> JsonObject:
-    """Return `body` with the fields of `extra` in place of its own.
+    """Return `body` with the fields of `extra` in place of its own, and its list `tools` behind the body's own.
 
     Args:
         merged: names of objects whose fields are put together instead.
         joined: names of arrays that hold the entries of both instead, each entry once.
 
     Raises:
-        ValueError: `extra` asks for a stream, which `complete` cannot read, or a field of `joined` is no array.
+        ValueError: `extra` asks for a stream, which `complete` cannot read; a field of `joined` is no array; its tools are no
+            list of objects; or two tools have one name.
     """
     if extra.get("stream"):
         raise ValueError("settings: extra must not set stream; a stream is not what complete() reads")
@@ -42,4 +61,43 @@ def lay_over(
             raise ValueError(f"settings: extra[{key!r}] must be a list, got {type(theirs).__name__}")
         own = list(mine) if is_array(mine) else []
         result[key] = [*own, *[each for each in theirs if each not in own]]
+    if "tools" in extra:
+        tools = [*_tools_in(body.get("tools", [])), *_tools_in(extra["tools"])]
+        _refuse_twice(tools)
+        result.pop("tools")
+        if tools:  # the APIs refuse an empty list
+            result["tools"] = tools
     return result
+
+
+def asks_for_tools(extra: JsonObject) -> bool:
+    """Whether `extra` brings tools of the provider."""
+    return bool(extra.get("tools"))
+
+
+def _tools_in(tools: JsonValue) -> Sequence[JsonValue]:
+    if not is_array(tools) or not all(is_object(tool) for tool in tools):
+        raise ValueError("settings: extra: tools must be a list of the provider's own tools, each an object")
+    return tools
+
+
+def _refuse_twice(tools: Sequence[JsonValue]) -> None:
+    names = Counter([name for tool in tools if is_object(tool) for name in _names_of(tool)])
+    twice = sorted(name for name, number in names.items() if number > 1)
+    if twice:
+        raise ValueError(
+            f"settings: extra: there are two tools named {twice[0]!r}; tools of extra are added to those of the agent"
+        )
+
+
+def _names_of(tool: JsonObject) -> list[str]:
+    """Return the names in one entry of a request's `tools`, as any of the APIs writes it.
+
+    OpenAI names a function inside of `function`, or beside its type; Anthropic every tool; Google has a list of functions in
+    one entry, and its own tools are keys. OpenAI's own tools have no name, and some may come twice.
+    """
+    function = tool.get("function")
+    declared = tool.get("functionDeclarations")
+    own = [tool.get("name"), function.get("name") if is_object(function) else None]
+    functions = [each.get("name") for each in declared if is_object(each)] if is_array(declared) else []
+    return [name for name in (*own, *functions) if isinstance(name, str)]

@@ -237,6 +237,8 @@ def _settings(described: SettingsGrammar, *, knows_tools: bool) -> Settings:
     options = given(described, *described.model_fields_set)
     if not knows_tools:  # the choice may be a tool of a toolset whose file was not run
         options.pop("tool_choice", None)
+    if options.get("reasoning") is False:  # YAML 1.1 reads `off` so
+        options["reasoning"] = "off"
     options["stop"] = tuple(described.stop)
     return Settings(**options)
 

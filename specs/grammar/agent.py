@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
-from pydantic import Field, Tag
+from pydantic import Discriminator, Field, Tag
 
 from understudy.orchestration.agent.spec import (
     DEFAULT_CONTINUE_MESSAGE,
@@ -35,6 +35,17 @@ PARAMETERS = (
 RUNNER_ID = r"^\S(.{0,126}\S)?$"
 
 
+Reasoning: TypeAlias = Annotated[
+    Annotated[Literal["off", "minimal", "low", "medium", "high", "xhigh", "max", False], form("level")]
+    | Annotated[int, Field(ge=0), form("tokens")],
+    Discriminator(lambda given: "<tokens>" if type(given) is int else "<level>"),
+]
+Cache: TypeAlias = Annotated[
+    Annotated[bool, form("flag")] | Annotated[str, form("words")],
+    Discriminator(lambda given: "<flag>" if isinstance(given, bool) else "<words>"),
+]
+
+
 class SettingsGrammar(Grammar):
     """How the model should answer. The provider chooses the values that are left out."""
 
@@ -47,8 +58,22 @@ class SettingsGrammar(Grammar):
     seed: int | None = Field(default=None, description="for answers that can be had again, where the provider can")
     tool_choice: str = Field(default="auto", description="`auto`, `none`, `required` (some tool), or a tool's name")
     parallel_tool_calls: bool | None = Field(default=None, description="`false`: at most one tool call a turn")
-    thinking_tokens: int | None = Field(default=None, ge=0, description="tokens for reasoning before the answer")
-    extra: dict[str, JsonValue] = Field(default={}, description="fields of the provider's own request, laid over it")
+    thinking_tokens: int | None = Field(default=None, ge=0, description="the same as a number in `reasoning`")
+    reasoning: Reasoning | None = Field(
+        default=None, description="how much the model reasons: a level, or tokens; YAML reads a plain `off` as `false`"
+    )
+    verbosity: Literal["low", "medium", "high"] | None = Field(default=None, description="how long the answer is")
+    service_tier: str | None = Field(
+        default=None, description="`auto`, `standard`, `flex`, `priority`, or a word of the provider's own"
+    )
+    cache: Cache | None = Field(
+        default=None,
+        description="whether the prompt's beginning is cached; `5m`, `30m`, `1h`, `24h`; or `cachedContents/…`",
+    )
+    strict_tools: bool | None = Field(default=None, description="`true`: the model is held to the tools' schemas")
+    extra: dict[str, JsonValue] = Field(
+        default={}, description="fields of the provider's own request, laid over it; `tools` are added to the agent's"
+    )
 
 
 class ToolGrammar(Grammar):

@@ -49,7 +49,7 @@ def on_shelf(sku: str, shop: str = "main") -> int:
 def plain(sku: str) -> str:
     return sku
 
-clerk = us.Agent("clerk", model="anthropic:claude-haiku-4-5", tools=[on_shelf, plain], settings=us.Settings(seed=1))
+clerk = us.Agent("clerk", model="anthropic:claude-haiku-4-5", tools=[on_shelf, plain], settings=us.Settings(reasoning="low"))
 clerk.replace(max_iterations=3)
 
 class Count:

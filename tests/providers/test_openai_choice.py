@@ -48,7 +48,7 @@ pytestmark = pytest.mark.usefixtures("bare_environment")
 )
 def test_a_model_string_is_asked_by_the_api_of_its_family(model: str, kind: type[us.Model], reasons: bool) -> None:
     assert type(resolve(ModelName.parse(f"openai:{model}"))) is kind
-    assert family_of(model).reasons is reasons
+    assert family_of(model).encrypted is reasons
 
 
 @pytest.mark.parametrize(

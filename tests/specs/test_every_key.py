@@ -106,7 +106,9 @@ def loaded(**top: JsonValue) -> LoadedSpec:
 
 def agent_with(key: str, value: JsonValue, **more: JsonValue) -> Any:
     """Return what the agent has that a spec makes with this key."""
-    spec = loaded(agents=[{"id": "z", "model": "openai:gpt-4o", **more, key: value}, {"id": "b", "model": "rehearsal"}])
+    spec = loaded(
+        agents=[{"id": "z", "model": "openai:gpt-4o"} | more | {key: value}, {"id": "b", "model": "rehearsal"}]
+    )
     made = spec.agent("z")
     return getattr(made, {"output_schema": "output_type"}.get(key, key))
 
@@ -205,7 +207,7 @@ def strategy_with(key: str, value: JsonValue) -> Any:
 
 
 def setting_with(key: str, value: JsonValue) -> Any:
-    return getattr(agent_with("settings", {key: value}, tools=["find"]), key)
+    return getattr(agent_with("settings", {key: value}, tools=["find"], model="openai:a-deployment"), key)
 
 
 def tool_option(key: str, value: JsonValue) -> Any:
@@ -236,7 +238,12 @@ SETTINGS: dict[str, JsonValue] = {
     "seed": 7,
     "tool_choice": "find",
     "parallel_tool_calls": False,
-    "thinking_tokens": 7,
+    "thinking_tokens": 0,
+    "reasoning": "off",
+    "verbosity": "low",
+    "service_tier": "flex",
+    "cache": True,
+    "strict_tools": True,
     "extra": {"user": "u"},
 }
 Row = tuple[Callable[[], object], object]

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from .checks import checked_flag, checked_mapping, checked_number, checked_text, checked_whole
 from .citations import Citation
 from .fast_init import fast_init
 from .json_types import JsonObject as JsonObject  # noqa: PLC0414 (shared: most take it from here)
 from .json_types import JsonValue as JsonValue  # noqa: PLC0414
-from .other_names import explains_arguments
+from .settings import Settings as Settings  # noqa: PLC0414
+from .settings import ToolChoice as ToolChoice  # noqa: PLC0414
 
 
 @fast_init
@@ -275,68 +275,6 @@ def _plus(a: int | None, b: int | None) -> int | None:
 
 NO_USAGE = Usage()
 """The usage without any count: that of a new run, and of turns made by hand."""
-
-
-ToolChoice: TypeAlias = 'Literal["auto", "none", "required"] | str'
-
-
-@explains_arguments(
-    "Settings",
-    {
-        "max_completion_tokens": "use max_tokens=",
-        "max_output_tokens": "use max_tokens=",
-        "model": "the model is an argument of Agent",
-        "reasoning_effort": "use extra={'reasoning_effort': …}",
-        "stop_sequences": "use stop=",
-        "timeout": "use Agent(model_timeout=…)",
-    },
-)
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """How the model should answer. None leaves a setting to the provider.
-
-    A provider that lacks a setting refuses it at the first call, by name.
-    """
-
-    temperature: float | None = None
-    max_tokens: int | None = None
-    """Most tokens of one model turn, reasoning included."""
-    top_p: float | None = None
-    stop: tuple[str, ...] = ()
-    """The model stops before it writes one of these."""
-    seed: int | None = None
-    tool_choice: ToolChoice = "auto"
-    """`auto`, `none`, `required` (some tool), or the name of the one tool it must call."""
-    parallel_tool_calls: bool | None = None
-    """False asks for at most one tool call a turn."""
-    thinking_tokens: int | None = None
-    """A budget for reasoning before the answer, in tokens; for OpenAI use `extra`."""
-    extra: JsonObject = field(default_factory=dict[str, "JsonValue"], repr=False)
-    """Fields of the provider's own request body, laid over what we would send."""
-
-    def __post_init__(self) -> None:
-        for name in ("temperature", "top_p"):
-            value = getattr(self, name)
-            if value is not None and checked_number(f"settings: {name}", value) < 0:
-                raise ValueError(f"settings: {name} must not be negative, got {value}")
-            if isinstance(value, int):  # 0 and 0.0 are one setting, and must look the same in a fingerprint
-                object.__setattr__(self, name, float(value))
-        if self.max_tokens is not None:
-            checked_whole("settings: max_tokens", self.max_tokens, 1)
-        if self.thinking_tokens is not None:
-            checked_whole("settings: thinking_tokens", self.thinking_tokens, 0)
-        if self.seed is not None and (not isinstance(self.seed, int) or isinstance(self.seed, bool)):
-            raise TypeError(f"settings: seed must be a whole number, got {self.seed!r}")
-        if self.parallel_tool_calls is not None:
-            checked_flag("settings: parallel_tool_calls", self.parallel_tool_calls)
-        if not checked_text("settings: tool_choice", self.tool_choice):
-            raise ValueError("settings: tool_choice must be 'auto', 'none', 'required' or the name of a tool, got ''")
-        checked_mapping("settings: extra", self.extra)
-        if isinstance(self.stop, str) or not isinstance(self.stop, Sequence):
-            raise TypeError(f"settings: stop must be a tuple of strings, got {self.stop!r}")
-        for each in self.stop:
-            if not checked_text("settings: stop: each", each):
-                raise ValueError("settings: stop must hold no empty string; every text would end at once")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias, cast, runtime_checkable
 
-from .messages import ModelRequest, ModelTurn
+from .checks import checked_plain
+from .messages import ModelRequest, ModelTurn, Settings
 from .pieces import Piece
 from .presets import PRESETS
 
@@ -89,6 +90,18 @@ class Renewable(Protocol):
         """Release the resources, on any thread, at any time. Calls in flight go on; later calls make new resources.
 
         Called when an agent that uses the model is restarted after a failure.
+        """
+        ...
+
+
+@runtime_checkable
+class SettingsChecker(Protocol):
+    """A model that knows which settings it lacks."""
+
+    def check_settings(self, settings: Settings) -> object:
+        """Raise `ValueError` for a setting that the model lacks; what is returned is not read.
+
+        Called when an agent with the model and these settings is made, on that thread; should send nothing and need no key.
         """
         ...
 
@@ -174,6 +187,20 @@ def can_stream(model: object) -> bool:
         if "complete" in vars(cls):
             return False
     return False
+
+
+def check_settings(model: object, settings: Settings) -> None:
+    """Let a model refuse settings; one without `check_settings` in its class takes all.
+
+    Raises:
+        ValueError: the model lacks one of the settings.
+        TypeError: its `check_settings` is no function, or an `async def`, whose call would check nothing.
+    """
+    # In the class: an object that answers to every name has no `check_settings`.
+    if hasattr(type(model), "check_settings"):
+        checker = cast(SettingsChecker, model)
+        checked_plain(f"check_settings of {type(model).__name__}", checker.check_settings)
+        checker.check_settings(settings)
 
 
 def guards_itself(model: object) -> bool:

@@ -10,7 +10,7 @@ from understudy.orchestration.streaming.turn_assembler import TurnAssembler
 from understudy.providers.http.client_options import ClientOptions
 from understudy.providers.http.credentials import KeyLike, Secret
 from understudy.providers.http.model_client import HttpModel
-from understudy.providers.openai.families import OPENAI, family_of, is_official
+from understudy.providers.openai.families import OPENAI, family_of, is_official, is_own_host
 from understudy.vocabulary.checks import checked_flag
 from understudy.vocabulary.messages import JsonObject, Message, ModelRequest, ModelTurn
 from understudy.vocabulary.pieces import Piece
@@ -116,7 +116,7 @@ class OpenAIResponses(HttpModel):
         return self._items(request.messages)
 
     def _items(self, messages: Sequence[Message]) -> list[JsonObject]:
-        reasons = family_of(self.model).reasons
+        reasons = family_of(self.model).encrypted
         return items_of(messages, official=is_official(self._base()), reasons=reasons, store=self.store)
 
     def _base(self) -> str:
@@ -132,7 +132,8 @@ class OpenAIResponses(HttpModel):
         history = self._history(request)
         latest = None if self._stored is None or _has_own_state(request) else self._stored.latest(history)
         previous, known = latest or ("", 0)
-        return encode(request, history[known:], self.model, store=self.store, previous=previous)
+        official = is_own_host(self._base())
+        return encode(request, history[known:], self.model, official=official, store=self.store, previous=previous)
 
     def _decode(self, body: JsonObject) -> ModelTurn:
         return decode(body)
