@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 from understudy.vocabulary.runs.events import (
     Event,
@@ -68,12 +68,8 @@ class EventPosition(NamedTuple):
         return replace(event, text=event.text[had:], offset=self.offset) if had < len(event.text) else None
 
 
-@overload
-def rest_of(events: Iterator[Event], after: EventPosition) -> Iterator[Event]: ...
-@overload
-def rest_of(events: Iterator[Event | None], after: EventPosition) -> Iterator[Event | None]: ...
-def rest_of(events: Iterator[Event | None], after: EventPosition) -> Iterator[Event | None]:
-    """Iterate over what a reader gets that goes on at a place; None among the events is passed on.
+def rest_of(events: Iterator[Event], after: EventPosition) -> Iterator[Event]:
+    """Iterate over what a reader gets that goes on at a place.
 
     Args:
         events: of the run, in order, from the place or from any place before it.
@@ -81,10 +77,7 @@ def rest_of(events: Iterator[Event | None], after: EventPosition) -> Iterator[Ev
     """
     rest = _Rest(after)
     for event in events:
-        if event is None:
-            yield event
-        else:
-            yield from rest.of(event)
+        yield from rest.of(event)
     yield from rest.held()
 
 

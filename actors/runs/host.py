@@ -97,6 +97,9 @@ class RunHost(Protocol[R]):
     max_hops: int
     """How many runs may have led to a run."""
 
+    is_of_parent: bool
+    """Whether its runs are those of the process that this one was forked from."""
+
     # --- beginning
 
     def root_of(self, link: Link) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from understudy.actors.run_view.event_position import EventPosition
@@ -10,9 +11,7 @@ from understudy.actors.run_view.event_reader import events_of
 from understudy.actors.threads import cancel_hooks
 from understudy.actors.threads.promise import Late, Promise
 from understudy.actors.waiting.base_future import BaseFuture
-from understudy.actors.waiting.graph import callers_here, graph
 from understudy.actors.waiting.members import Droppable
-from understudy.errors import CircularAgentCall
 from understudy.vocabulary.checks import checked_plain, checked_wait
 from understudy.vocabulary.context.ancestry import Link
 from understudy.vocabulary.runs.events import Event
@@ -20,6 +19,7 @@ from understudy.vocabulary.runs.handles import RunHandle, RunStatus
 from understudy.vocabulary.runs.outcomes import Outcome
 
 from .record import RunRecord
+from .run_waits import refuse_run_of_parent, waiting_for
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -48,22 +48,14 @@ class Handle(RunHandle[object], BaseFuture[Outcome[object]], Droppable):
         reply = self._record.promise
         if timeout is not None:
             checked_wait("result", timeout)
-        if not reply.done and not self._wait_in_line(reply, timeout):
+        if reply.done:
+            return reply
+        with waiting_for(self._record, timeout):
+            is_done = reply.wait(timeout)
+        if not is_done:
             status = self._record.status()
             raise Late(f"run {self.run_id} is not done after {timeout:g} s and goes on: {status.doing}")
         return reply
-
-    def _wait_in_line(self, reply: Promise[Outcome[object]], timeout: float | None) -> bool:
-        callers = callers_here()
-        if not callers or (timeout is not None and timeout <= 0):  # to look is not to wait
-            return reply.wait(timeout)
-        record = self._record
-        try:
-            with graph.waiting(callers, record.link):
-                return reply.wait(timeout)
-        except CircularAgentCall as error:
-            record.host.events.refused(record.cell.address, error)
-            raise
 
     def done(self) -> bool:
         return self._record.promise.done
@@ -76,13 +68,17 @@ class Handle(RunHandle[object], BaseFuture[Outcome[object]], Droppable):
 
     def cancel(self) -> bool:
         with cancel_hooks.Settling(cancel_hooks.AT_HAND):
-            return not self.done() and self._record.host.endings.cancel(self._record, kept=True)
+            return self._is_of_here() and self._record.host.endings.cancel(self._record, kept=True)
 
     def drop(self) -> None:
         """Cancel the run because nobody wants what comes of it: it cannot be resumed."""
         with cancel_hooks.Settling(cancel_hooks.AT_HAND):
-            if not self.done():
+            if self._is_of_here():
                 self._record.host.endings.cancel(self._record)
+
+    def _is_of_here(self) -> bool:
+        """Whether the run is under way in this process, and not in the one that this one was forked from."""
+        return not (self.done() or self._record.host.is_of_parent)
 
     def add_done_callback(self, callback: Callable[[Self], object]) -> None:
         checked_plain("a done callback", callback)
@@ -96,7 +92,10 @@ class Handle(RunHandle[object], BaseFuture[Outcome[object]], Droppable):
             raise ValueError("after= is a place among the events of one run: it does not go with inner=True")
         if timeout is not None:
             checked_wait("events", timeout)
-        return events_of(self._record.log, inner=inner, after=position, timeout=timeout)
+        if not self.done():
+            refuse_run_of_parent(self._record)
+        waiting = partial(waiting_for, self._record, timeout)
+        return events_of(self._record.log, inner=inner, after=position, timeout=timeout, waiting=waiting)
 
     def status(self) -> RunStatus:
         return self._record.status()
@@ -104,6 +103,8 @@ class Handle(RunHandle[object], BaseFuture[Outcome[object]], Droppable):
     def future(self) -> Future[Outcome[object]]:
         from concurrent.futures import Future
 
+        if not self.done():
+            refuse_run_of_parent(self._record)
         future: Future[Outcome[object]] = Future()
         future.set_running_or_notify_cancel()
 

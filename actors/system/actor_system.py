@@ -158,6 +158,7 @@ class ActorSystem:
             unit.stay_in_parent()
         hung = AbandonedWork(self._events)
         self._directory = self._directory.in_child(hung.give_up)
+        self._runs.is_of_parent = True
         self._runs = self._new_runs(hung)
         self._recoveries = self._new_recoveries()
         self._recoveries.begin_with_first_run()

@@ -123,6 +123,7 @@ class RunManager(RunHost[RunRecord]):
         if self.journaling.journals is not None:
             self.journaling.journals.on_cancel = self._cancel_requested
             self.journaling.journals.on_lost = self._lost
+        self.is_of_parent = False
         self._why_all_cancelled = ""
         """Why every run is cancelled; empty until they are."""
 
@@ -270,7 +271,7 @@ class RunManager(RunHost[RunRecord]):
 
     def find(self, run_id: str) -> RunRecord | None:
         """Return the record of a run that is under way here."""
-        return self._watchdog.find(run_id)
+        return None if self.is_of_parent else self._watchdog.find(run_id)
 
     def in_flight(self) -> list[RunRecord]:
         """Return the runs that are under way."""

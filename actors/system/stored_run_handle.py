@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from understudy.actors.pauses.stored_pauses import Token
 from understudy.actors.run_view.event_position import EventPosition, rest_of
 from understudy.actors.run_view.event_reader import events_of
 from understudy.actors.runs.run_handle import Handle
+from understudy.actors.runs.run_waits import wait_for_stored, waiting_for
 from understudy.actors.stores.inspection.stored_runs import StoredRuns
 from understudy.errors import StoreError
 from understudy.vocabulary.checks import checked_wait
@@ -78,6 +80,7 @@ class StoredRunHandle:
 
         Raises:
             TimeoutError: no event came in that time. The run goes on.
+            CircularAgentCall: this code is part of the run, which cannot go on before this iteration ends.
             StoreError: the store has no events of this run.
         """
         position = EventPosition.of(after)
@@ -90,14 +93,15 @@ class StoredRunHandle:
         return rest_of(self._all_events(first, timeout), position)
 
     def _all_events(self, first: int, timeout: float | None) -> Iterator[Event]:
-        stored = StoredEvents(self._run_id, lambda after: self._runs.events(self._run_id, after))
+        wait = partial(wait_for_stored, self._run_id)
+        stored = StoredEvents(self._run_id, lambda after: self._runs.events(self._run_id, after), wait=wait)
         record = self._manager.find(self._run_id)
         if record is None:
             yield from stored.until_over(first, timeout)
             return
         if record.keeps_events and record.journal is not None and first < record.log.first_seq:
             yield from stored.before(first, record.log.first_seq)
-        yield from events_of(record.log, timeout=timeout)
+        yield from events_of(record.log, timeout=timeout, waiting=partial(waiting_for, record, timeout))
 
     def waiting(self) -> WaitingRun | None:
         """Return the run with its token if it waits; else None."""

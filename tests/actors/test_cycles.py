@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -452,12 +452,69 @@ def test_a_wait_that_ended_by_its_timeout_is_forgotten() -> None:
     assert text(b_run.handle.result(WAIT)) == "gave up"
 
 
+@pytest.mark.parametrize("reads", [lambda handle: handle.events(), us.sse], ids=["events", "sse"])
+def test_a_reader_of_the_events_of_its_own_run_is_refused_at_its_first_wait(
+    reads: Callable[[us.RunHandle[str]], Iterable[object]],
+) -> None:
+    mine, caught, told = Promise(), Caught(), list[object]()
+
+    def read() -> str:
+        with caught:
+            for each in reads(mine.handle):
+                told.append(each)
+        return "refused"
+
+    mine.keep(make("me", read).submit("go"))
+
+    assert text(mine.handle.result(WAIT)) == "refused"
+    assert caught.paths == [("me", "me")]
+    assert told  # what has happened may be read
+
+
+def test_a_reader_of_the_events_of_a_run_above_its_own_is_refused_and_one_of_a_run_inside_is_not() -> None:
+    above, caught, told = Promise(), Caught(), list[us.Event]()
+
+    def read_above() -> str:
+        with caught:
+            list(above.handle.events())
+        return "refused"
+
+    inner = make("inner", read_above)
+
+    def read_inner() -> str:
+        with inner.stream("go") as events:
+            told.extend(events)
+            return text(events.result(WAIT))
+
+    above.keep(make("outer", read_inner).submit("go"))
+
+    assert text(above.handle.result(WAIT)) == "refused"
+    assert caught.paths == [("inner", "outer", "inner")]
+    assert isinstance(told[-1], us.RunFinished)
+
+
+def test_an_agent_that_streams_itself_is_refused() -> None:
+    caught = Caught()
+
+    def again() -> str:
+        with caught, me.stream("once more") as events:
+            list(events)
+        return "refused"
+
+    me = make("me", again)
+
+    assert text(me.run("go")) == "refused"
+    assert caught.paths == [("me", "me")]
+
+
 def test_to_look_without_waiting_is_allowed_anywhere() -> None:
     mine = Promise()
 
     def look() -> str:
         with pytest.raises(TimeoutError):
             mine.handle.result(timeout=0)
+        with pytest.raises(TimeoutError):
+            list(mine.handle.events(timeout=0))
         return mine.handle.status().phase
 
     mine.keep(make("me", look).submit("go"))

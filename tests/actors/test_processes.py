@@ -131,6 +131,50 @@ def test_a_child_forked_during_a_run_does_not_take_the_run_along() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.parametrize(
+    "use",
+    [
+        "handle.result()",
+        "list(handle.events())",
+        "list(reader)",
+        "list(us.sse(handle))",
+        "handle.future()",
+    ],
+)
+def test_a_child_is_told_that_a_run_is_its_parents(use: str) -> None:
+    status, out, err = output(f"""
+        entered, gate = threading.Event(), threading.Event()
+
+        def answer(request):
+            entered.set()
+            gate.wait()
+            return says("ok")
+
+        handle = us.Agent("clerk", model=FunctionModel(answer)).submit("slow")
+        entered.wait()
+        reader = handle.events()
+        next(reader)
+        child = os.fork()
+        if child == 0:
+            try:
+                {use}
+            except us.RunError as error:
+                print("forked" in str(error), error.run_id == handle.run_id, handle.cancel(), flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+        gate.set()
+        print("parent", handle.result(10).text, flush=True)
+        child = os.fork()
+        if child == 0:
+            print("over", handle.result().text, len(list(handle.events())), flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+    """)
+
+    assert (status, out) == (0, "True True False\nparent ok\nover ok 4\n"), err
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_children_forked_while_runs_wait_for_one_another_have_waits_of_their_own() -> None:
     status, out, err = output("""
         def answer(request):

@@ -12,7 +12,7 @@ import understudy as us
 from tests.support.events import DELTAS, numbered, shown
 from tests.support.killing import Effects, runners
 from tests.support.run_events import read_sse
-from tests.support.scripts import WAIT, eventually, finished, needs_approval
+from tests.support.scripts import WAIT, eventually, finished, needs_approval, results_of
 from tests.support.streaming import StreamedScript, Tap, text_turn
 from understudy.testing import calls, says
 
@@ -94,6 +94,28 @@ def test_a_reader_goes_on_elsewhere_in_the_middle_of_a_delta(pair: Pair) -> None
     for had in range(len(whole) + 1):
         rest = reads.handle(handle.run_id).events(after=f"{seq}.2.1.{had}")
         assert "".join([event.text for event in rest if isinstance(event, DELTAS)]) == whole[had:]
+
+
+def test_a_tool_that_reads_the_events_of_its_own_run_from_the_store_is_refused(pair: Pair) -> None:
+    drives, _ = pair
+
+    def read(ctx: us.ToolContext) -> str:
+        """Read what happens here."""
+        for system in pair:
+            with pytest.raises(us.CircularAgentCall) as caught:
+                list(system.handle(ctx.run_id).events())
+            assert caught.value.path == ("clerk", "clerk")
+        return "refused"
+
+    agent = us.Agent(
+        "clerk",
+        model=StreamedScript([[us.CallPiece(0, "{}", id="c1", name="read"), us.TurnEnd()], text_turn("ok")]),
+        tools=[read],
+    )
+
+    outcome = agent.submit("go", system=drives).result(WAIT)
+
+    assert [result.content for result in results_of(outcome)] == ["refused"]
 
 
 def test_events_come_while_another_system_drives_the_run(pair: Pair) -> None:
