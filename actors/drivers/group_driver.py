@@ -16,7 +16,7 @@ from typing import TypeVar, assert_never
 
 from understudy.actors.cells.cell import Cell
 from understudy.actors.run_view.errors import timed_out
-from understudy.actors.run_view.log import ChildEnded, Conflict, Retried
+from understudy.actors.run_view.log import Conflict, Retried
 from understudy.actors.runs.child_runs import begun, changes_of, continued, refuse_call, saved_inner, unfinished
 from understudy.actors.runs.group_children import Inside
 from understudy.actors.runs.group_record import GroupRunRecord, Woken
@@ -153,12 +153,14 @@ class GroupDriver(Woken):
             record.log.note(Conflict(conflicts))
         told = done_outcome(record, outcome)
         record.tell_ending(self._epoch, told)
+        record.end_children(self._epoch)
         record.host.endings.complete(record, told, self._epoch)
 
     def _fail(self, error: Exception) -> None:
         """End the run with an error, after its callbacks have heard of it."""
         record = self._record
         with contextlib.suppress(Stale):  # the run has ended, or another driver has it
+            record.end_children(self._epoch)  # first: what is kept of the run has the number of its next event
             if record.group.callbacks:
                 record.host.endings.give_token(record, error)  # first: callbacks see the error with its token
             record.tell_ending(self._epoch, error)
@@ -186,7 +188,7 @@ class GroupDriver(Woken):
         except Exception as error:
             self._tell_retry(position, self._failed(position, error, begun=False))
             return True
-        record.log.note(inside.fact)
+        record.log.begin_child(inside.fact)
         record.launched(self._epoch, inside)
         return False
 
@@ -227,7 +229,7 @@ class GroupDriver(Woken):
             again = self._ended(position, inside, inside.record.promise.get())
         elif inside.record.way_on(error) != "limit" or not self._stopped(position, inside.record, error):
             again = self._failed(position, error, child=inside.record, begun=inside.record.has_begun)
-        self._record.log.note(ChildEnded(inside.fact, inside.record.promise.get() if error is None else error))
+        self._record.log.end_child(inside.fact, inside.record.promise.get() if error is None else error)
         self._tell_retry(position, again)
         return True
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from dataclasses import dataclass
 from logging import ERROR
 from typing import Literal, Protocol, TypeAlias
 
 from understudy.diagnostics import emit
+from understudy.errors import RunCancelled
 from understudy.orchestration.agent.context_state import ContextChange
 from understudy.vocabulary.fast_init import fast_init
 from understudy.vocabulary.messages import ModelTurn, ToolCall, ToolResult, Usage
@@ -70,6 +72,10 @@ class ChildEnded:
 
     child: ChildBegan
     ending: Outcome[object] | BaseException
+
+
+def _cancelled(child: ChildBegan) -> BaseException:
+    return RunCancelled(f"{child.runner_id!r} was cancelled: the run that it was a part of is over")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +160,13 @@ class RunLog:
         "_is_sealed",
         "_listeners",
         "_lock",
+        "_open_children",
         "_showing",
         "answers",
         "asked_before",
         "began",
         "began_at",
+        "ending_of_child",
         "facts",
         "first_seq",
         "line_writer",
@@ -187,6 +195,8 @@ class RunLog:
         self.asked_before: tuple[int, int] = (0, 0)
         """A turn that processes before this one may have shown, and after how many attempts it is asked again here. Set before
         the run goes on."""
+        self.ending_of_child: Callable[[ChildBegan], Outcome[object] | BaseException] = _cancelled
+        """Returns how a child ends that the end of this run cuts off. Set before a child begins."""
         self._lock = threading.RLock()  # a garbage collection inside of it may close an iterator, which leaves
         """Guards the order of the facts, the end, and the listeners."""
         self.facts: list[RunLogEntry] = []
@@ -195,6 +205,8 @@ class RunLog:
         """When each fact was noted, on the monotonic clock; it has the time before `facts` has the fact."""
         self._showing: ShownTurn | None = None
         """The turn that readers are shown, until it is told as a whole or taken back."""
+        self._open_children: dict[str, ChildBegan] = {}
+        """Run id -> the beginning of each child whose end was not told."""
         self._ended = False
         self._is_sealed = False
         """Whether it takes nothing more but the ending."""
@@ -219,7 +231,7 @@ class RunLog:
 
     def seal(self) -> None:
         """Take nothing more but the ending: its number is about to be written."""
-        with self._lock:
+        with self._with_no_child():
             self._take_back()
             self._is_sealed = True
 
@@ -270,6 +282,41 @@ class RunLog:
         self.facts.append(Dropped(shown.turn, shown.text, "", shown.attempt))
         return True
 
+    # --- children of a group
+
+    def begin_child(self, fact: ChildBegan) -> None:
+        """Add the beginning of a child, whose end is told in any case: by `end_child`, or before the end of this run."""
+        with self._lock:
+            if not self._is_sealed:
+                self._open_children[fact.run_id] = fact
+                self.note(fact, with_line=False)
+
+    def end_child(self, child: ChildBegan, ending: Outcome[object] | BaseException) -> None:
+        """Add the end of a child, unless it was told before."""
+        with self._lock:
+            if self._open_children.pop(child.run_id, None) is not None:
+                self.note(ChildEnded(child, ending), with_line=False)
+
+    def end_children(self) -> None:
+        """Add the ends of all children that are under way, because this run is about to end. They tell nothing more."""
+        for child in list(self._open_children.values()):
+            child.log.seal()  # takes back what it shows of a turn
+            try:
+                ending = self.ending_of_child(child)
+            except Exception:  # readers would wait for ever for the end of this run
+                ending = _cancelled(child)
+            self.end_child(child, ending)
+
+    @contextmanager
+    def _with_no_child(self) -> Generator[None]:
+        """Hold the lock when the ends of all children are told; not while they are told, for their logs have locks, too."""
+        while True:
+            self.end_children()
+            with self._lock:
+                if not self._open_children:
+                    yield
+                    return
+
     def wake(self) -> None:
         """Tell the listeners that the turn that is shown has grown."""
         for listener in self._listeners:
@@ -299,13 +346,14 @@ class RunLog:
 
     def end(self, ending: TurnOutcome[object] | BaseException) -> None:
         """Add the last fact; a second one is dropped."""
-        with self._lock:
+        with self._with_no_child():
             if self._ended:
                 return
             self._take_back()
             self.times.append(time.monotonic())
             self.facts.append(ending)
             self._ended = self._is_sealed = True
+            self.ending_of_child = _cancelled  # the other may refer to what refers to this log
             for listener in self._listeners:
                 self._wake_up(listener)
         if self.line_writer is not None:

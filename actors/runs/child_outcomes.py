@@ -42,6 +42,10 @@ class ChildOutcomes:
         """Return how each child ended, of a run that fails; a child that has not ended is told to be cancelled."""
         return tuple([self._told_so_far(position) for position in self._positions()])
 
+    def cut_off(self, position: int) -> Ending:
+        """Return how a child ends that is under way while the run ends."""
+        return self._told_so_far(position)
+
     def _positions(self) -> Iterable[int]:
         children = self.machine.state.children
         positions: Iterable[int] = range(len(children))

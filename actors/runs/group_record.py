@@ -107,6 +107,7 @@ class GroupRunRecord(RunRecord):
         """Position -> the run of a child that failed, and can go on."""
         self.under_way: dict[int, RunRecord] = {}
         """Position -> the run of a child that was under way when an error ended this run."""
+        self.log.ending_of_child = lambda child: self.outcomes.cut_off(child.position)
         self.waits: ChildWaits = (FirstChild if machine.any_will_do else EachChild)(self.link, scope)
 
     @property
@@ -311,6 +312,13 @@ class GroupRunRecord(RunRecord):
             forgotten = [self.children.pop(position) for position in lost]
         for inside in forgotten:
             self.waits.leave(inside.record.link)
+            self.log.end_child(inside.fact, self.outcomes.cut_off(inside.fact.position))
+
+    def end_children(self, epoch: int) -> None:
+        """Note the ends of the children that are under way: the run is about to end without them."""
+        with self.lock:
+            self._check(epoch)
+        self.log.end_children()
 
     def launched(self, epoch: int, inside: Inside) -> None:
         """Note that a child began."""

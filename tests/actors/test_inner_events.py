@@ -11,6 +11,7 @@ import understudy as us
 from tests.support.events import numbers
 from tests.support.gates import Gate
 from tests.support.scripts import WAIT
+from tests.support.streaming import StreamedScript
 from understudy.actors.run_view.event_reader import events_of
 from understudy.actors.run_view.log import ChildBegan, ChildEnded, Delegated, RunLog
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
@@ -176,6 +177,91 @@ def test_a_group_that_is_cancelled_tells_what_there_was(system: us.ActorSystem) 
     assert told(events, "s", "a") == ["TurnStarted"]
     assert isinstance(events[-1], us.RunFailed)
     assert isinstance(events[-1].error, us.RunCancelled)
+
+
+def waits_in_mid_text(gate: Gate) -> us.Agent:
+    """Make an agent that has shown half its text when it comes to the gate."""
+
+    def turn(_: us.ModelRequest) -> Iterator[us.Piece]:
+        yield us.TextPiece("half a ")
+        gate()
+        yield us.TextPiece("text")
+        yield us.TurnEnd()
+
+    return us.Agent("slow", model=StreamedScript([turn]))
+
+
+def quick(gate: Gate, end: Callable[[], us.ModelTurn]) -> us.Agent:
+    """Make an agent that ends when the other one has shown half its text."""
+
+    def answer(_: us.ModelRequest) -> us.ModelTurn:
+        assert gate.entered.wait(WAIT)
+        return end()
+
+    return us.Agent("quick", model=FunctionModel(answer))
+
+
+def fail() -> us.ModelTurn:
+    raise us.ProviderError("no")
+
+
+WAYS: dict[str, Callable[[Gate, us.Agent], us.Runner[object]]] = {
+    "first": lambda gate, slow: us.ParallelAgent("g", [quick(gate, lambda: says("me")), slow], merge="first"),
+    "inside": lambda gate, slow: us.ParallelAgent(
+        "g", [quick(gate, lambda: says("me")), us.SequentialAgent("s", [slow])], merge="first"
+    ),
+    "failure": lambda gate, slow: us.ParallelAgent("g", [quick(gate, fail), slow]),
+    "callback": lambda gate, slow: us.ParallelAgent("g", [quick(gate, fail), slow], callbacks=[us.LoggingCallback()]),
+    "deadline": lambda _, slow: us.SequentialAgent("g", [slow]),
+    "cancel": lambda _, slow: us.SequentialAgent("g", [slow]),
+    "workflow": lambda _, slow: us.Workflow("g", [us.Task("only", slow)]),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_each_child_that_began_ends_and_takes_back_the_text_that_it_showed(way: str, system: us.ActorSystem) -> None:
+    gate = Gate()
+    group = WAYS[way](gate, waits_in_mid_text(gate))
+    handle = group.submit("go", system=system, timeout=0.5 if way == "deadline" else None)
+    live: list[us.Event] = []
+    for event in handle.events(inner=True, timeout=WAIT):
+        live.append(event)
+        if isinstance(event, us.TextDelta) and event.path[-1] == "slow" and way in ("cancel", "workflow"):
+            handle.cancel()
+    gate.open()
+
+    late = list(handle.events(inner=True))
+
+    for path in {event.path for event in live}:
+        assert told(live, *path) == told(late, *path)
+    begun = [event.child_run_id for event in live if isinstance(event, us.ChildStarted)]
+    ended = [event.child_run_id for event in live if isinstance(event, us.ChildFinished)]
+    assert sorted(begun) == sorted(ended)
+    (at,) = place(live, lambda event: isinstance(event, us.ChildFinished) and event.runner_id == "slow")
+    finished, dropped = live[at], [event for event in live if event.path[-1] == "slow"][-1]
+    assert isinstance(finished, us.ChildFinished)
+    assert isinstance(finished.error, (us.RunCancelled, us.RunTimedOut))
+    assert isinstance(dropped, us.TurnDropped)
+    assert (dropped.path[-1], dropped.text) == ("slow", "half a ")
+    assert numbers(handle.events()) == list(range(len(numbers(handle.events()))))
+    assert open_parts(live) == {}
+
+
+def open_parts(events: list[us.Event]) -> dict[str, list[str]]:
+    """Return the subagents of AG-UI that have no end, and the texts in them that were open at their end."""
+    encoder = us.AguiEncoder(thread_id="t", run_id="r", inner=True)
+    inside: dict[str, list[str]] = {}
+    for told in [told for event in events for told in encoder.encode(event)]:
+        kind, id = str(told["type"]), str(told.get("subagentRunId", ""))
+        if kind == "SUBAGENT_STARTED":
+            inside[id] = []
+        elif kind == "TEXT_MESSAGE_START" and id:
+            inside[id].append(str(told["messageId"]))
+        elif kind == "TEXT_MESSAGE_END" and id:
+            inside[id].remove(str(told["messageId"]))
+        elif kind in ("SUBAGENT_FINISHED", "SUBAGENT_ERROR") and not inside[id]:
+            del inside[id]
+    return inside
 
 
 def test_who_stops_reading_is_told_no_more(system: us.ActorSystem) -> None:
