@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from understudy.actors.run_view.errors import note_missing_deps
 from understudy.actors.run_view.failsafe import safely
-from understudy.actors.run_view.log import Dropped, Finished
+from understudy.actors.run_view.log import Finished
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.ownership import Stale
 from understudy.diagnostics import emit
@@ -64,13 +64,11 @@ class CallbackDispatcher:
     def _feed_ruling(self, machine: AgentRun, turn: ModelTurn, ruling: Ruling) -> None:
         machine.turn_ruled(turn, ruling)
         self._record.unfed = None
-        told = turn
-        if self._record.holds_turns:  # then readers see nothing of a turn that was refused
-            told = replace(turn, parts=(), refusal="")
         was_shown = self._record.log.is_showing
-        self._record.log.note((machine.state.turns, told))
+        told, dropped = self._record.told_of_refused(turn, ruling.by)
+        self._record.log.note(told)
         if turn.text or was_shown:
-            self._record.log.note(Dropped(machine.state.turns, told.text, ruling.by))
+            self._record.log.note(dropped)
 
     # --- tool calls
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -11,13 +12,14 @@ from understudy.actors.journal.call_transaction import StoredCallTransaction
 from understudy.actors.memory.access import is_stored, recall, remember
 from understudy.actors.run_view.errors import note_missing_deps
 from understudy.actors.run_view.failsafe import safely
-from understudy.actors.run_view.log import Finished, RunLogEntry
+from understudy.actors.run_view.log import Dropped, Finished, RunLogEntry
 from understudy.actors.run_view.run_lines import RunLines, lines_of
 from understudy.actors.tools.failed_calls import fails_agent
 from understudy.actors.tools.tool_call import Executed, Paused
 from understudy.errors import ProviderError, UnderstudyError
 from understudy.orchestration.agent.outcome import messages_so_far
 from understudy.orchestration.agent.run import AgentRun
+from understudy.orchestration.agent.turns import refusals, refused_by
 from understudy.orchestration.definitions.accounts import account_of
 from understudy.orchestration.journal.places import place_of_call
 from understudy.orchestration.saving.raised_limits import needs_higher_limit
@@ -399,19 +401,39 @@ class AgentRunRecord(RunRecord):
             self.step_deadline = inf
             machine = self.machine
             assert machine is not None
+            before = refusals(machine.state)
             if about or self.agent.callbacks:
                 machine.model_response(turn, **about)
             else:  # its driver has checked the turn, and has asked no callback or rule that could change it since
                 machine.checked_response(turn)
             self.unfed = None
             self.answered.clear()
-            facts = _told_of(machine, turn)
+            facts = self._told_of(machine, turn, refused_by(before, machine.state))
             for fact in facts:
                 self.log.note(fact, with_line=False)
             if machine.state.context is not None:
                 facts += note_changes(self.log, machine.state.context)
         if self.log.line_writer is not None:
             self.log.write_lines(facts)
+
+    def _told_of(self, machine: AgentRun, turn: ModelTurn, refused_by: str) -> list[RunLogEntry]:
+        """Return the log entries of a turn that was fed: the turn, and the calls that have their result already."""
+        if refused_by:
+            return self.told_of_refused(turn, refused_by)
+        told: list[RunLogEntry] = [(machine.state.turns, turn)]
+        round_ = machine.state.round
+        if round_ is not None and round_.results:
+            for call in round_.calls:
+                if call.id in round_.results:
+                    told += (call, Finished(call, round_.results[call.id]))
+        return told
+
+    def told_of_refused(self, turn: ModelTurn, by: str) -> list[RunLogEntry]:
+        """Return the log entries of a turn that was fed and does not stand: readers take it back, and see nothing of one on hold."""
+        assert self.machine is not None
+        number = self.machine.state.turns
+        told = replace(turn, parts=(), refusal="") if self.holds_turns else turn
+        return [(number, told), Dropped(number, told.text, by)]
 
     def take_results(self, epoch: int, results: Sequence[Executed]) -> UnderstudyError | None:
         """Commit the calls' changes of the session, in call order, and feed their results and pauses.
@@ -540,14 +562,3 @@ class AgentRunRecord(RunRecord):
         record.follow(self)
         record.unfed = self.unfed
         return record
-
-
-def _told_of(machine: AgentRun, turn: ModelTurn) -> list[RunLogEntry]:
-    """Return the log entries of a turn that was fed: the turn, and the calls that have their result already."""
-    told: list[RunLogEntry] = [(machine.state.turns, turn)]
-    round_ = machine.state.round
-    if round_ is not None and round_.results:
-        for call in round_.calls:
-            if call.id in round_.results:
-                told += (call, Finished(call, round_.results[call.id]))
-    return told

@@ -59,6 +59,20 @@ def take_turn(
         _take_text(spec, state, turn, met, output_problem or "")
 
 
+def refusals(state: RunState) -> tuple[int, int]:
+    """Return how many answers were refused so far: by the output type, and by the criteria."""
+    return len(state.problems), state.continues
+
+
+def refused_by(before: tuple[int, int], state: RunState) -> str:
+    """Return what has refused an answer since `refusals` gave `before`, as the agent's argument is called; or an empty text.
+
+    The last text of a run that ends as incomplete is not refused: its outcome has it.
+    """
+    by_type, by_criteria = refusals(state)
+    return "output_type" if by_type > before[0] else "criteria" if by_criteria > before[1] else ""
+
+
 def may_end(spec: RunSpec, turn: ModelTurn) -> bool:
     """Whether the agent's criteria must judge this turn."""
     if turn.tool_calls:

@@ -59,7 +59,7 @@ class Tap:
             self.closed.set()
 
 
-def streaming_clerk(*turns: Any, **options: Any) -> us.Agent:
+def streaming_clerk(*turns: Any, **options: Any) -> us.Agent[Any]:
     """Return an agent whose model plays the turns in their pieces."""
     return us.Agent("clerk", model=StreamedScript(turns), **options)
 

@@ -76,8 +76,9 @@ class TurnFinished(_Event):
 class TurnDropped(_Event):
     """What was shown of a turn does not stand: stop showing its text.
 
-    A callback or guardrail rejected or replaced the turn of the last `TurnFinished`, or the model call failed after a part
-    of the turn was shown. A reader that goes on in the middle of a turn is told the same if the process that showed it has died;
+    A callback or guardrail rejected or replaced the turn of the last `TurnFinished`; the answer in it fits neither the output type
+    nor the criteria, and the model is asked again or the run fails; or the model call failed after a part of the turn was
+    shown. A reader that goes on in the middle of a turn is told the same if the process that showed it has died;
     then the event has the number of the event before it.
     """
 
@@ -85,7 +86,8 @@ class TurnDropped(_Event):
     text: str
     """The text of the turn's `TextDelta` events; empty if the process that showed it has died."""
     by: str
-    """The callback's name; empty if the model call failed, or its process died."""
+    """The callback's name; `output_type` or `criteria` for an answer that these refuse; empty if the model call failed, or its
+    process died."""
     attempt: int = 1
     """The attempt whose deltas were shown."""
 
@@ -241,7 +243,10 @@ class ChildStarted(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildFinished(_Event):
-    """A child ended or paused; exactly one of `outcome` and `error` is set."""
+    """A child ended or paused; exactly one of `outcome` and `error` is set.
+
+    Each `ChildStarted` has one. A child that the end of its group cuts off has a `RunCancelled` here.
+    """
 
     position: int
     runner_id: str
