@@ -189,8 +189,12 @@ class AgentDriver:
             return
         turn = record.unfed
         model = self._model() if turn is None else None
-        scope = self._scope(request, model)
-        record.begin_step(epoch, f"waiting for the model, turn {request.turn}", first_deadline(scope, model))
+        try:
+            scope = self._scope(request, model)
+            deadline = first_deadline(scope, model)
+        except BaseException as error:  # of a property of the model object
+            raise model_failure(record, error) from error
+        record.begin_step(epoch, f"waiting for the model, turn {request.turn}", deadline)
         record.is_streaming = scope.is_streamed
         record.log.note(request.turn)
         if turn is None:

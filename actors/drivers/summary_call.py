@@ -42,7 +42,10 @@ def sum_up(record: AgentRunRecord, epoch: int, model: Model, request: ModelReque
     turn = record.unfed
     if turn is None:
         own = record.agent.model_timeout
-        limit = timeout_of(model) if isinstance(own, Unset) else own
+        try:
+            limit = timeout_of(model) if isinstance(own, Unset) else own
+        except BaseException as error:  # of a property of the model object
+            return _failed(record, epoch, error)
         scope = TurnScope(None if limit is None else time.monotonic() + limit, time.monotonic, record.scope)
         scope.is_turn, scope.log, scope.turn, scope.is_streamed, scope.partial = is_own, record.log, None, False, None
         deadline = inf if scope.deadline is None else scope.deadline + GRACE

@@ -7,9 +7,9 @@ the model again. The reader is told that its part of the turn does not stand, an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 from understudy.vocabulary.runs.events import (
     Event,
@@ -68,8 +68,12 @@ class EventPosition(NamedTuple):
         return replace(event, text=event.text[had:], offset=self.offset) if had < len(event.text) else None
 
 
-def rest_of(events: Iterator[Event], after: EventPosition) -> Iterator[Event]:
-    """Iterate over what a reader gets that goes on at a place.
+@overload
+def rest_of(events: Iterator[Event], after: EventPosition) -> Generator[Event]: ...
+@overload
+def rest_of(events: Iterator[Event | None], after: EventPosition) -> Generator[Event | None]: ...
+def rest_of(events: Iterator[Event | None], after: EventPosition) -> Generator[Event | None]:
+    """Iterate over what a reader gets that goes on at a place; None among the events is passed on.
 
     Args:
         events: of the run, in order, from the place or from any place before it.
@@ -77,7 +81,10 @@ def rest_of(events: Iterator[Event], after: EventPosition) -> Iterator[Event]:
     """
     rest = _Rest(after)
     for event in events:
-        yield from rest.of(event)
+        if event is None:
+            yield event
+        else:
+            yield from rest.of(event)
     yield from rest.held()
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, nullcontext
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from understudy.actors.threads.promise import Late, taken
 from understudy.vocabulary.runs.events import Event
@@ -25,7 +25,7 @@ def events_of(
     after: EventPosition | None = None,
     timeout: float | None = None,
     waiting: Waiting = nullcontext,
-) -> Iterator[Event]:
+) -> EventIterator:
     """Iterate over the events of a run from the first one on; waits for those to come, and ends after the terminal one.
 
     Args:
@@ -36,14 +36,48 @@ def events_of(
         waiting: called before each wait for an event.
 
     Raises:
-        TimeoutError: no event came in that time. The run goes on.
+        TimeoutError: no event came in that time. The run goes on, and so does the iterator if it is asked again.
         RunError: `waiting` refuses the wait.
     """
     events = _all_events(log, waiting, inner=inner, timeout=timeout)
-    return events if after is None else rest_of(events, after)
+    return EventIterator(log.run_id, events if after is None else rest_of(events, after), timeout)
 
 
-def _all_events(log: RunLog, waiting: Waiting, *, inner: bool, timeout: float | None) -> Iterator[Event]:
+class EventIterator:
+    """The events of a run. For one thread at a time.
+
+    Args:
+        run_id: of the run.
+        events: the events, and None each time that none came for `timeout` seconds.
+        timeout: seconds to wait for one event; None for no limit.
+    """
+
+    __slots__ = ("_events", "_run_id", "_timeout")
+
+    def __init__(self, run_id: str, events: Generator[Event | None], timeout: float | None) -> None:
+        self._run_id = run_id
+        self._events = events
+        self._timeout = timeout
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Event:
+        event = next(self._events)
+        if event is None:
+            raise Late(f"run {self._run_id} told no event in {self._timeout:g} s and goes on")
+        return event
+
+    def close(self) -> None:
+        """Read no more.
+
+        Raises:
+            ValueError: another thread is reading.
+        """
+        self._events.close()
+
+
+def _all_events(log: RunLog, waiting: Waiting, *, inner: bool, timeout: float | None) -> Generator[Event | None]:
     news: News = queue.SimpleQueue()
     outermost = LogReader(log, (log.runner_id,), news, inner=inner)
     try:
@@ -52,7 +86,8 @@ def _all_events(log: RunLog, waiting: Waiting, *, inner: bool, timeout: float | 
             with waiting():
                 reader = taken(news, timeout)
             if reader is None:
-                raise Late(f"run {log.run_id} told no event in {timeout:g} s and goes on")
-            yield from reader.read()
+                yield None
+            else:
+                yield from reader.read()
     finally:
         outermost.close()

@@ -157,6 +157,7 @@ class RunLog:
 
     __slots__ = (
         "_ended",
+        "_held",
         "_is_sealed",
         "_listeners",
         "_lock",
@@ -207,6 +208,9 @@ class RunLog:
         """The turn that readers are shown, until it is told as a whole or taken back."""
         self._open_children: dict[str, ChildBegan] = {}
         """Run id -> the beginning of each child whose end was not told."""
+        self._held: list[RunLogEntry] = []
+        """Retries that a model told of while its turn was shown. They follow the turn's text, or the numbers of its deltas would
+        depend on how fast a reader is."""
         self._ended = False
         self._is_sealed = False
         """Whether it takes nothing more but the ending."""
@@ -222,12 +226,22 @@ class RunLog:
                 return
             if self._showing is not None and isinstance(fact, (tuple, Dropped)):
                 self._showing = None
-            self.times.append(time.monotonic())
-            self.facts.append(fact)
-            for listener in self._listeners:
-                listener.wake()
+                self._add_held()
+            if self._showing is not None and isinstance(fact, Retried):
+                self._held.append(fact)
+            else:
+                self.times.append(time.monotonic())
+                self.facts.append(fact)
+                for listener in self._listeners:
+                    listener.wake()
         if with_line and self.line_writer is not None:
             self.line_writer(fact)
+
+    def _add_held(self) -> None:
+        if self._held:
+            self.times += [time.monotonic()] * len(self._held)
+            self.facts += self._held
+            self._held.clear()
 
     def seal(self) -> None:
         """Take nothing more but the ending: its number is about to be written."""
@@ -278,6 +292,7 @@ class RunLog:
         shown, self._showing = self._showing, None
         if shown is None or self._is_sealed:
             return False
+        self._add_held()
         self.times.append(time.monotonic())
         self.facts.append(Dropped(shown.turn, shown.text, "", shown.attempt))
         return True

@@ -155,7 +155,7 @@ class LogReader:
                 ):  # else a new driver takes a turn that came whole
                     self._attempts = 1 + self._log.attempts_before(turn)
                     self._shown = None
-            case Retried(what="model", attempt=failed, turn=int() as turn):
+            case Retried(what="model", attempt=failed, turn=int() as turn) if self._shown is None:
                 self._attempts = failed + 1 + self._log.attempts_before(turn)
             case _:
                 pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 
 from understudy.vocabulary.runs.events import Event, PartialOutput, TextDelta, ToolCallDelta
@@ -40,7 +41,13 @@ class PartialOutputs:
         try:
             output = self._read(self._text)
             is_new = self._last is None or bool(output != self._last)
-        except Exception:
+        except KeyboardInterrupt:
+            if threading.current_thread() is threading.main_thread():
+                raise  # somebody pressed Ctrl-C
+            return
+        except (
+            BaseException
+        ):  # code of the user's, which must not end the loop of a reader; the run judges the whole answer
             return
         if is_new:
             self._last = output

@@ -65,22 +65,25 @@ def frame(data: str, *, event: str = "", id: str = "") -> bytes:
     return ("\n".join(lines) + "\n\n").encode("utf-8", "replace")
 
 
-def encode_event(event: Event) -> bytes:
+def encode_event(event: Event, *, has_place: bool = True) -> bytes:
     """Return an event in the form of a stream.
 
-    An event of a run inside has no `id`: a reader's position is counted by the events of the outermost run.
+    Args:
+        event: the event. One of a run inside has no `id`: a reader's position is counted by the events of the outermost run.
+        has_place: whether the reader can go on behind the event; else it has no `id` either.
     """
     if type(event) is TextDelta or type(event) is ReasoningDelta:
-        return _delta(event)
+        return _delta(event, has_place)
     told = event_json(event)
-    return frame(json_text(told), event=str(told["type"]), id="" if len(event.path) > 1 else str(told["id"]))
+    is_placed = has_place and len(event.path) < 2
+    return frame(json_text(told), event=str(told["type"]), id=str(told["id"]) if is_placed else "")
 
 
-def _delta(event: TextDelta | ReasoningDelta) -> bytes:
+def _delta(event: TextDelta | ReasoningDelta, has_place: bool) -> bytes:
     """Return what `frame` would: put together by hand, because a run has thousands of them."""
     kind, id = event_type(event), event.id
     run_id, path, is_inner = _about(event.run_id, event.path, event.parent_run_id)
-    place = "" if is_inner else f"id: {id}\n"
+    place = f"id: {id}\n" if has_place and not is_inner else ""
     return (
         f'{place}event: {kind}\ndata: {{"type":"{kind}","id":"{id}",{run_id},"seq":{event.seq},{path},"time":{event.time},'
         f'"text":{quoted(event.text)},"turn":{event.turn},"attempt":{event.attempt},"offset":{event.offset}}}\n\n'

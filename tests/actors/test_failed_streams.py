@@ -9,7 +9,7 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT
-from tests.support.streaming import Tap, streaming_clerk, text_of, text_turn
+from tests.support.streaming import StreamedScript, Tap, streaming_clerk, text_of, text_turn
 from tests.support.tools import look
 from understudy.actors.drivers import model_call
 from understudy.testing import says
@@ -211,3 +211,34 @@ def test_a_stream_tells_of_a_failure_and_raises_it_then() -> None:
         seen.extend(events)
 
     assert isinstance(seen[-1], us.RunFailed)
+
+
+class Broken(StreamedScript):
+    """A model whose properties fail."""
+
+    fails = ""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == Broken.fails:
+            raise LookupError(f"no {name}")
+        return super().__getattribute__(name)
+
+
+@pytest.mark.parametrize("name", ["streamed_timeout", "idle_timeout", "stream"])
+def test_a_property_that_fails_is_a_failure_of_a_streamed_call(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = us.Agent("clerk", model=Broken([text_turn("ok")]))
+    monkeypatch.setattr(Broken, "fails", name)
+
+    error = agent.submit("go").exception(WAIT)
+
+    assert isinstance(error, us.ProviderError) and isinstance(error.__cause__, LookupError)
+    assert str(error).startswith(f"the model of agent 'clerk' failed: LookupError: no {name}")
+
+
+@pytest.mark.parametrize("name", ["model_timeout", "complete"])
+def test_a_property_that_fails_is_a_failure_of_a_blocking_call(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = us.Agent("clerk", model=Broken([text_turn("ok")]))
+    monkeypatch.setattr(Broken, "fails", name)
+
+    with pytest.raises(us.ProviderError, match=f"the model of agent 'clerk' failed: LookupError: no {name}"):
+        agent.run("go")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -140,3 +141,29 @@ def test_a_hundred_readers_that_stand_still_hold_no_run_up() -> None:
 
     assert {text_of(list(reader)) for reader in readers} == {"word " * 2000}
     eventually(lambda: threading.active_count() < 50, "no reader has a thread")
+
+
+def test_retries_told_in_mid_stream_change_no_number_for_late_readers() -> None:
+    def turn(_: us.ModelRequest) -> Iterator[us.Piece]:
+        yield us.TextPiece("half a ")
+        scope = us.current_scope()
+        assert scope is not None
+        scope.tell_retry(1, 0.0, us.ProviderError("lost"))
+        yield us.TextPiece("text")
+        scope.tell_retry(2, 0.0, us.ProviderError("lost"))
+        yield us.TurnEnd()
+
+    handle = streaming_clerk(turn).submit("go")
+    live = list(handle.events())
+    late = list(handle.events())
+
+    assert [type(event).__name__ for event in live if not isinstance(event, us.TextDelta)] == [
+        *("TurnStarted", "RetryScheduled", "RetryScheduled", "TurnFinished", "RunFinished")
+    ]
+    assert text_of(live) == text_of(late) == "half a text"
+    assert {event.seq for event in [*live, *late] if isinstance(event, us.TextDelta)} == {0}
+    for had in live:
+        rest = list(handle.events(after=had.id))
+        told = live[: live.index(had) + 1]
+        assert text_of(told) + text_of(rest) == "half a text"
+        assert not [event for event in rest if isinstance(event, us.TurnDropped)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -87,3 +88,25 @@ def test_a_turn_without_text_that_is_rejected_is_taken_back() -> None:
 
     assert isinstance(handle.exception(WAIT), us.CallbackAbort)
     assert [event.by for event in handle.events() if isinstance(event, us.TurnDropped)] == ["polite"]
+
+
+@pytest.mark.parametrize("kind", [SystemExit, GeneratorExit, KeyboardInterrupt, BaseException])
+def test_a_validator_that_raises_an_exit_does_not_end_the_loop_of_a_reader(kind: type[BaseException]) -> None:
+    """As in a blocking run, only the whole answer counts. A Ctrl-C is delivered to the main thread, which is let through there."""
+
+    def check(sku: str) -> str:
+        if sku != "A-113":
+            raise kind
+        return sku
+
+    class Strict(BaseModel):
+        sku: Annotated[str, AfterValidator(check)]
+
+    shown: list[object] = []
+    reader = threading.Thread(
+        target=lambda: shown.extend(in_step(text_turn('{"sku": "A', "-1", '13"', "}"), output_type=Strict))
+    )
+    reader.start()
+    reader.join(WAIT)
+
+    assert shown[-1] == Strict(sku="A-113")

@@ -155,3 +155,39 @@ def test_a_number_that_json_has_no_word_for_does_not_end_the_stream(form: Any) -
 
     assert "inf" not in told.lower().replace("info", "")
     assert told.count("run_finished") + told.count("RUN_FINISHED") + told.count('"type":"finish"') >= 1
+
+
+@pytest.mark.parametrize("form", [us.sse, us.agui, us.ai_sdk])
+def test_runs_inside_are_told_on_demand_also_after_a_heartbeat(form: Any) -> None:
+    tap = Tap(text_turn("in", "side"))
+    handle = us.SequentialAgent("g", [clerk(tap)]).submit("go")
+    told: list[bytes] = []
+    for chunk in form(handle, inner=True, heartbeat=0.02):
+        told.append(chunk)
+        if chunk == HEARTBEAT:
+            tap.let()
+
+    assert told.count(HEARTBEAT) >= 3
+    whole = b"".join(told)
+    assert b'"in"' in whole and b'"side"' in whole
+    assert b"id: " not in whole.replace(b'"id: ', b"")
+
+
+@pytest.mark.parametrize("form", [us.sse, us.agui, us.ai_sdk])
+def test_a_place_or_another_handle_does_not_go_with_runs_inside(form: Any) -> None:
+    handle = clerk(text_turn("ok")).submit("go")
+    handle.result(WAIT)
+
+    with pytest.raises(ValueError, match="does not go with inner=True"):
+        form(handle, inner=True, after="1")
+    with pytest.raises(TypeError, match="inner must be True or False, got 'yes'"):
+        form(handle, inner="yes")
+    with pytest.raises(
+        TypeError, match="inner=True needs the handle that submit returned in this process, got _HasRunId"
+    ):
+        form(_HasRunId(), inner=True)
+    assert list(form(handle, inner=True, after=""))
+
+
+class _HasRunId:
+    run_id = "r"

@@ -181,7 +181,7 @@ class RunHandle(Future[Outcome[T_co]]):
 
         Raises:
             ValueError: `after` is no event's id, or is given with `inner`. Raised at once.
-            TimeoutError: no event came in that time; the run goes on.
+            TimeoutError: no event came in that time; the run goes on, and so does the iterator if it is asked again.
             CircularAgentCall: this code is part of the run, or of one inside of it, and would wait: no event, or no last
                 one, comes before it goes on.
             RunError: the run is under way in the process that this one was forked from.

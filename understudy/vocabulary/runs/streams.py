@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self
 
-from .events import Event, RunFailed
+from .events import Event, RunFailed, RunFinished, TextDelta
 from .handles import RunHandle
-from .outcomes import Outcome
+from .outcomes import Complete, Incomplete, Outcome
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -58,6 +58,31 @@ class RunStream(Generic[T_co]):
         """Return the run's outcome, as of `RunHandle`: waiting up to `timeout` seconds."""
         return self.handle.result(timeout)
 
+    def text(self) -> Iterator[str]:
+        """Iterate over the model's text as it is written, in place of the events; `result()` has the outcome afterwards.
+
+        It is the text of all turns of this run, and none of runs inside. A new turn, or another attempt at one, begins on a
+        line of its own, also after a text that does not stand: outcome and events say which text is the answer. An
+        answer that no turn has shown, such as that of a group, comes at the end.
+
+        Raises:
+            UnderstudyError: the one with which the run failed, when the text until then was told.
+        """
+        shown, turn = "", (0, 0)
+        for event in self:
+            match event:
+                case TextDelta(text=text) if text and len(event.path) < 2:
+                    if shown and (event.turn, event.attempt) != turn:
+                        yield "\n"
+                        shown = ""
+                    turn = event.turn, event.attempt
+                    shown += text
+                    yield text
+                case RunFinished(outcome=outcome):
+                    yield from _rest_of_answer(outcome, shown)
+                case _:
+                    pass
+
     def close(self) -> None:
         """Read no more. The run goes on."""
         close = getattr(self._events, "close", None)
@@ -76,3 +101,15 @@ class RunStream(Generic[T_co]):
             pass
         finally:
             self.handle.cancel()
+
+
+def _rest_of_answer(outcome: Outcome[object], shown: str) -> Iterator[str]:
+    """Yield what of an answer was not shown by the last text."""
+    match outcome:
+        case Complete(text=answer) | Incomplete(last_text=answer):
+            if shown and not answer.startswith(shown):
+                yield f"\n{answer}"
+            elif len(answer) > len(shown):
+                yield answer[len(shown) :]
+        case _:
+            pass
