@@ -10,7 +10,15 @@ NOT_THE_ANSWER = "[not the answer: the run goes on]"
 
 def taken_back(by: str) -> str:
     """Return the line that follows a text which does not stand; `by` is that of `TurnDropped`."""
-    return f"[taken back: by {by}]" if by else "[taken back: the model call failed]"
+    match by:
+        case "":
+            return "[taken back: the model call failed]"
+        case "criteria":
+            return NOT_THE_ANSWER
+        case "output_type":
+            return "[taken back: it does not fit the output type]"
+        case _:
+            return f"[taken back: by {by}]"
 
 
 def is_of_outermost(event: Event) -> bool:
