@@ -11,7 +11,6 @@ from tests.support.scripts import WAIT
 from tests.support.streaming import streaming_clerk, text_turn
 from tests.support.tools import look
 
-
 ANSWER: list[us.Piece] = [us.CallPiece(0, '{"answer": 5}', name="final_answer"), us.TurnEnd()]
 
 

@@ -160,7 +160,7 @@ def test_a_number_that_json_has_no_word_for_does_not_end_the_stream(form: Any) -
 @pytest.mark.parametrize("form", [us.sse, us.agui, us.ai_sdk])
 def test_runs_inside_are_told_on_demand_also_after_a_heartbeat(form: Any) -> None:
     tap = Tap(text_turn("in", "side"))
-    handle = us.SequentialAgent("g", [clerk(tap)]).submit("go")
+    handle = us.SequentialAgent("g", [streaming_clerk(tap)]).submit("go")
     told: list[bytes] = []
     for chunk in form(handle, inner=True, heartbeat=0.02):
         told.append(chunk)
@@ -175,7 +175,7 @@ def test_runs_inside_are_told_on_demand_also_after_a_heartbeat(form: Any) -> Non
 
 @pytest.mark.parametrize("form", [us.sse, us.agui, us.ai_sdk])
 def test_a_place_or_another_handle_does_not_go_with_runs_inside(form: Any) -> None:
-    handle = clerk(text_turn("ok")).submit("go")
+    handle = streaming_clerk(text_turn("ok")).submit("go")
     handle.result(WAIT)
 
     with pytest.raises(ValueError, match="does not go with inner=True"):
