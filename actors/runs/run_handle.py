@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
@@ -11,15 +13,16 @@ from understudy.actors.run_view.event_reader import events_of
 from understudy.actors.threads import cancel_hooks
 from understudy.actors.threads.promise import Late, Promise
 from understudy.actors.waiting.base_future import BaseFuture
+from understudy.actors.waiting.graph import callers_here, graph
 from understudy.actors.waiting.members import Droppable
+from understudy.errors import CircularAgentCall, RunError
 from understudy.vocabulary.checks import checked_plain, checked_wait
-from understudy.vocabulary.context.ancestry import Link
+from understudy.vocabulary.context.ancestry import Ancestry, Link, circular
 from understudy.vocabulary.runs.events import Event
 from understudy.vocabulary.runs.handles import RunHandle, RunStatus
 from understudy.vocabulary.runs.outcomes import Outcome
 
 from .record import RunRecord
-from .run_waits import refuse_run_of_parent, waiting_for
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -127,3 +130,60 @@ class Handle(RunHandle[object], BaseFuture[Outcome[object]], Droppable):
 
     def __repr__(self) -> str:
         return f"RunHandle({self.run_id!r}, {self._record.phase})"
+
+
+# --- waits of code for a run that is not over: for its end, or for its next event
+
+
+def waiting_for(record: RunRecord, timeout: float | None) -> AbstractContextManager[None]:
+    """Return what a thread is inside of while it waits for a run, which must not be over.
+
+    Args:
+        record: the run's.
+        timeout: the longest wait, in seconds; with 0 the code only looks, which is allowed anywhere.
+
+    Raises:
+        CircularAgentCall: the run can end only after the code that would wait; raised when the wait begins.
+        RunError: the run is of the process that this one was forked from.
+    """
+    refuse_run_of_parent(record)
+    callers = callers_here()
+    if not callers or (timeout is not None and timeout <= 0):
+        return nullcontext()
+    return _in_graph(callers, record)
+
+
+def refuse_run_of_parent(record: RunRecord) -> None:
+    """Refuse a wait for a run that is under way in another process.
+
+    Raises:
+        RunError: the run is of the process that this one was forked from.
+    """
+    if record.host.is_of_parent:
+        raise RunError(
+            f"run {record.run_id} goes on in the process that this one was forked from: its result and its events come there alone",
+            run_id=record.run_id,
+        )
+
+
+@contextmanager
+def _in_graph(callers: Ancestry, record: RunRecord) -> Generator[None]:
+    try:
+        with graph.waiting(callers, record.link):
+            yield
+    except CircularAgentCall as error:
+        record.host.events.refused(record.cell.address, error)
+        raise
+
+
+def wait_for_stored(run_id: str, seconds: float) -> None:
+    """Wait before the next look at a run in the store, which another system drives.
+
+    Raises:
+        CircularAgentCall: the code that waits is part of that run.
+    """
+    callers = callers_here()
+    for position, link in enumerate(callers):
+        if link.run_id == run_id:
+            raise circular(*[each.runner.id for each in (callers[-1], *callers[position:])])
+    time.sleep(seconds)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from understudy.actors.pauses.stored_pauses import Token
 from understudy.actors.run_view.event_position import EventPosition, rest_of
 from understudy.actors.run_view.event_reader import events_of
-from understudy.actors.runs.run_handle import Handle
-from understudy.actors.runs.run_waits import wait_for_stored, waiting_for
+from understudy.actors.runs.run_handle import Handle, wait_for_stored, waiting_for
 from understudy.actors.stores.inspection.stored_runs import StoredRuns
 from understudy.errors import StoreError
 from understudy.vocabulary.checks import checked_wait
