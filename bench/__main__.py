@@ -20,6 +20,7 @@ from .endings import CANCEL, DEADLINE
 from .fanouts import FIRST_SUCCESS, GRAPH
 from .forked import FORK
 from .fresh import FIRST, IMPORT
+from .limits import LIMITS
 from .lives import RESTART, SPAWN
 from .measure import Figures, Measure, take
 from .messages import ASK, PIPELINED, TELL, TWO_HOP
@@ -32,7 +33,7 @@ from .streams import STREAM
 
 MEASURES = (
     *(IMPORT, FIRST, CONSTRUCT, RUN, TEN_ROUNDS, FIRST_RUN, FEW_RUNS, MANY_RUNS, MANY_AGENTS, NEW_AGENTS),
-    *(TOOLS, CALLS_AT_ONCE, STREAM, DEADLOCK),
+    *(TOOLS, CALLS_AT_ONCE, LIMITS, STREAM, DEADLOCK),
     *(CHILDREN, MANY_CHILDREN, FIRST_SUCCESS, GRAPH, CANCEL, DEADLINE),
     *(
         ASK,

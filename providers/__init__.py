@@ -5,6 +5,8 @@ from understudy.providers.google.gemini import Gemini
 from understudy.providers.google.vertex import Vertex
 from understudy.providers.http.client_options import ClientOptions
 from understudy.providers.http.credentials import Secret
+from understudy.providers.http.limits.figures import LimitFigures
+from understudy.providers.http.limits.registry import limit_figures, set_limits
 from understudy.providers.http.retries import Timing
 from understudy.providers.offline.doubles import FunctionModel, ScriptedModel
 from understudy.providers.offline.rehearsal import Rehearsal
@@ -20,6 +22,7 @@ __all__ = [
     "ClientOptions",
     "FunctionModel",
     "Gemini",
+    "LimitFigures",
     "OpenAI",
     "OpenAIResponses",
     "Recorder",
@@ -29,5 +32,7 @@ __all__ = [
     "Secret",
     "Timing",
     "Vertex",
+    "limit_figures",
     "resolve",
+    "set_limits",
 ]

@@ -12,7 +12,6 @@ from understudy.providers.google.gemini import Gemini
 from understudy.providers.google.vertex import Vertex
 from understudy.providers.http.environment import first_set
 from understudy.providers.http.forks import renew_after_fork
-from understudy.providers.http.in_flight import InFlight
 from understudy.providers.http.model_client import HttpModel
 from understudy.providers.offline.rehearsal import Rehearsal
 from understudy.providers.openai.client import OpenAI
@@ -56,14 +55,12 @@ class Catalogue:
 
     def __init__(self) -> None:
         self._models: dict[ModelName, Model] = {}
-        self._limits: dict[str, InFlight] = {}
-        """Provider -> the limit of its clients, which all find the same key in the environment."""
         self.start_afresh()
         renew_after_fork(self)
 
     def start_afresh(self) -> None:
         self._lock = threading.Lock()
-        """Guards the models and limits, so that each name gets one."""
+        """Guards the models, so that each name gets one."""
 
     def resolve(self, name: ModelName) -> Model:
         """Return the model of a name, the same object each time, as long as the environment tells the same address."""
@@ -77,9 +74,7 @@ class Catalogue:
         client = client_of(name)
         if client is None:
             return _make_other(name)
-        made = client(name.model)
-        made.in_flight = self._limits.setdefault(name.provider, made.in_flight)
-        return made
+        return client(name.model)
 
 
 def _make_other(name: ModelName) -> Model:

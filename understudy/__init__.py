@@ -124,6 +124,7 @@ if TYPE_CHECKING:
         ClientOptions,
         FunctionModel,
         Gemini,
+        LimitFigures,
         OpenAI,
         OpenAIResponses,
         Recorder,
@@ -133,6 +134,7 @@ if TYPE_CHECKING:
         Secret,
         Timing,
         Vertex,
+        set_limits,
     )
     from understudy.run_logging import LoggingCallback
     from understudy.specs import LoadedSpec, SpecLoader, draw, load_spec, load_spec_text
@@ -515,6 +517,7 @@ else:
             "ClientOptions",
             "FunctionModel",
             "Gemini",
+            "LimitFigures",
             "OpenAI",
             "OpenAIResponses",
             "Recorder",
@@ -524,6 +527,7 @@ else:
             "Secret",
             "Timing",
             "Vertex",
+            "set_limits",
         ),
         "understudy.vocabulary.context.scope": (
             "Scope",
@@ -690,6 +694,7 @@ __all__ = [
     "LeaseLost",
     "LeasedPauseStore",
     "LeftRun",
+    "LimitFigures",
     "LoadedSpec",
     "LoggingCallback",
     "Mailbox",
@@ -860,6 +865,7 @@ __all__ = [
     "preload",
     "read_artifact",
     "says",
+    "set_limits",
     "shown_calls",
     "sse",
     "tool",

@@ -363,11 +363,13 @@ class ActorSystem:
 
     def health(self) -> Health:
         """Return figures of all actors and runs; waits for nothing, whatever they are doing."""
+        from understudy.providers import limit_figures
+
         runs = [record.status() for record in self._runs.in_flight()]
         agents = self._directory.agents_by_cell()
         actors = [self._figures(cell, agents.get(cell, ())) for cell in self._directory.cells]
         hung, store = self._runs.hung.count(), self._settings.store.figures()
-        return health_of(actors, runs, hung, self._events, store, self._recoveries.parked.told())
+        return health_of(actors, runs, hung, self._events, store, self._recoveries.parked.told(), limit_figures())
 
     def _figures(self, cell: ActorCell, agents: Sequence[Agent[object]]) -> ActorFigures:
         tools = [tool for agent in agents for tool in agent.tools_by_name.values()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from understudy.actors.actor.actor_cell import ActorCell
 from understudy.actors.cells.cell import Cell
@@ -16,6 +16,9 @@ from understudy.actors.stores.figures import StoreFigures
 from understudy.vocabulary.actors.system_events import LostBecause
 from understudy.vocabulary.runs.handles import RunStatus
 from understudy.vocabulary.runs.left_runs import ParkedRun
+
+if TYPE_CHECKING:
+    from understudy.providers import LimitFigures
 
 MANY_HUNG = 16  # Threads that never came back; from here on a new process is cheaper than more of them.
 
@@ -76,6 +79,8 @@ class Health:
     """The SQLite file of the system; None if it has none."""
     parked: tuple[ParkedRun, ...] = ()
     """Runs whose processes died, and with which this system could not go on when it tried the last time."""
+    limits: tuple[LimitFigures, ...] = ()
+    """The limits of model calls, of each key that this process uses: whatever system or function asks."""
 
 
 def figures(
@@ -131,6 +136,7 @@ def health_of(
     events: EventStream,
     store: StoreFigures | None,
     parked: tuple[ParkedRun, ...],
+    limits: tuple[LimitFigures, ...],
 ) -> Health:
     """Put the figures together and judge them."""
     lost = events.letters.counts()
@@ -155,6 +161,7 @@ def health_of(
         events_lost=events.lost,
         store=store,
         parked=parked,
+        limits=limits,
     )
 
 

@@ -74,6 +74,9 @@ class Vertex(HttpModel):
             raise AuthenticationError(f"no project for vertex: set {PROJECT}, or pass project=", provider=self.provider)
         return checked_word(project, PROJECT)
 
+    def _counted_by(self, key: Secret) -> str:
+        return self._project()  # Vertex AI, Quotas: they are the project's, and tokens are renewed each hour
+
     def _url(self) -> str:
         return f"{self._place()}:generateContent"
 

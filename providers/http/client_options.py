@@ -35,7 +35,8 @@ class ClientOptions(TypedDict, total=False):
         transport: where requests go; tests pass an `httpx.MockTransport`.
         timing: the clock, sleep and randomness of timeouts and retries.
         max_reply_bytes: the longest response that is read.
-        max_in_flight: how many attempts may be under way at once; further calls wait in turn.
+        max_in_flight: how many attempts of this client may be under way at once, in place of the limit that all clients with
+            its key share; further calls wait in turn.
         idle_timeout: seconds without any byte after which a streamed answer counts as lost; its first byte is waited for
             as long, but at least 120 seconds. None for no limit.
     """
@@ -47,7 +48,7 @@ class ClientOptions(TypedDict, total=False):
     transport: httpx.BaseTransport | None
     timing: Timing | None
     max_reply_bytes: int
-    max_in_flight: int
+    max_in_flight: int | Unset
     idle_timeout: float | None
 
 

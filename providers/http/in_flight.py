@@ -12,6 +12,8 @@ from understudy.vocabulary.context.scope import Scope, current_scope
 
 from .forks import renew_after_fork
 
+DEFAULT_IN_FLIGHT = 256  # More than the rate limits of most keys allow; more calls only pile up threads and sockets.
+
 
 class InFlight:
     """A limit of calls in flight, for one client or for several that share a key; safe to share between threads.
@@ -26,7 +28,12 @@ class InFlight:
         renew_after_fork(self)
 
     def start_afresh(self) -> None:
-        self._slots = _Slots(self.most)
+        self.slots = Slots(self.most)
+
+    def resize(self, most: int) -> None:
+        """Change how many calls may be in flight. Calls beyond a smaller number go on; the next ones wait for them."""
+        more, self.most = most - self.most, most
+        self.slots.add(more)
 
     @contextmanager
     def slot(self) -> Generator[bool]:
@@ -36,7 +43,7 @@ class InFlight:
             RunCancelled: the current scope was cancelled while waiting; raised at once.
             RunTimedOut: its deadline passed while waiting.
         """
-        slots = self._slots  # kept for `finally`: a forked child has new slots
+        slots = self.slots  # kept for `finally`: a forked child has new slots
         waited = slots.take(current_scope())
         try:
             yield waited
@@ -46,12 +53,12 @@ class InFlight:
     @property
     def taken(self) -> int:
         """The number of slots in use."""
-        return self.most - self._slots.free
+        return self.slots.most - self.slots.free
 
     @property
     def waiting(self) -> int:
         """The number of calls waiting for a slot."""
-        return len(self._slots.queue)
+        return len(self.slots.queue)
 
 
 class _Waiter:
@@ -65,21 +72,21 @@ class _Waiter:
         """Set when a slot is there, or the scope was cancelled."""
 
 
-class _Slots:
+class Slots:
     """The slots of one process. A freed slot goes directly to the first waiter, so a later call cannot overtake it."""
 
     def __init__(self, free: int) -> None:
         self.free = free
-        """Free slots; above 0 only while the queue is empty."""
+        """Free slots; above 0 only while the queue is empty, and below 0 after their number was made smaller."""
         self.queue: deque[_Waiter] = deque()
-        self._most = free
+        self.most = free
         self._lock = threading.Lock()
         """Guards the number, the queue and what each waiter has."""
 
     def take(self, scope: Scope | None) -> bool:
         """Take a slot; return whether the call had to wait."""
         with self._lock:
-            if self.free:
+            if self.free > 0:
                 self.free -= 1
                 return False
             waiter = _Waiter()
@@ -93,12 +100,23 @@ class _Slots:
 
     def give_back(self) -> None:
         with self._lock:
-            if not self.queue:
-                self.free += 1
-                return
+            self.free += 1
+            if self.queue:
+                self._hand_out()
+
+    def add(self, more: int) -> None:
+        """Add slots; a negative number takes some away, in use or not."""
+        with self._lock:
+            self.most += more
+            self.free += more
+            self._hand_out()
+
+    def _hand_out(self) -> None:
+        while self.free > 0 and self.queue:
             waiter = self.queue.popleft()
             waiter.has_slot = True
-        waiter.woken.set()
+            self.free -= 1
+            waiter.woken.set()
 
     def _wait(self, waiter: _Waiter, scope: Scope | None) -> None:
         if scope is None:
@@ -109,7 +127,7 @@ class _Slots:
             while not waiter.has_slot:
                 left = scope.remaining()
                 if left == 0.0 and not scope.cancelled:
-                    raise RunTimedOut(f"the deadline passed while all {self._most} calls that may be in flight were")
+                    raise RunTimedOut(f"the deadline passed while all {self.most} calls that may be in flight were")
                 scope.check()
                 waiter.woken.wait(threading.TIMEOUT_MAX if left is None else min(left, threading.TIMEOUT_MAX))
         finally:

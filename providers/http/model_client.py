@@ -24,7 +24,9 @@ from .connections import Connections
 from .credentials import KeyLike, KeySource, Secret, checked_key, key_source
 from .environment import KEYS, first_set, refuse_offline
 from .extra_headers import HeadersLike, KeyAndHeaders, checked_headers
-from .in_flight import InFlight
+from .in_flight import DEFAULT_IN_FLIGHT, InFlight
+from .limits.limiter import Call, Limiter
+from .limits.registry import Limits, shared
 from .options import checked_count, checked_model, checked_url
 from .retries import Timing, keep_trying
 from .whole_answers import turn_in
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-DEFAULT_IN_FLIGHT = 256  # More than the rate limits of most keys allow; more calls only pile up threads and sockets.
+_BEFORE_ANY_CALL = InFlight(DEFAULT_IN_FLIGHT)
 DEFAULT_ATTEMPTS = 3  # Enough for an outage of some seconds; more attempts need knowledge of the load.
 
 
@@ -47,7 +49,6 @@ class HttpModel(ABC):
     take the shared ones as `**options: Unpack[ClientOptions]` and pass them on.
 
     Attributes:
-        in_flight: the limit of its calls in flight; clients with the same key may share it.
         model_timeout: seconds one call may take with all its attempts; None for no limit.
         streamed_timeout: the same for a streamed call: `model_timeout` if it was given, else None.
         idle_timeout: seconds without any byte after which a streamed answer counts as lost; None for no limit.
@@ -70,7 +71,7 @@ class HttpModel(ABC):
         transport: httpx.BaseTransport | None = None,
         timing: Timing | None = None,
         max_reply_bytes: int = MAX_REPLY_BYTES,
-        max_in_flight: int = DEFAULT_IN_FLIGHT,
+        max_in_flight: int | Unset = UNSET,
         idle_timeout: float | None = DEFAULT_IDLE_TIMEOUT,
     ) -> None:
         self._given_key = checked_key(api_key, self._key_parameter)
@@ -85,7 +86,8 @@ class HttpModel(ABC):
         self.model_timeout = checked_seconds("model_timeout", model_timeout)
         self._attempts = checked_count(attempts, "attempts")
         self._max_bytes = checked_count(max_reply_bytes, "max_reply_bytes")
-        self.in_flight = InFlight(checked_count(max_in_flight, "max_in_flight"))
+        own = None if isinstance(max_in_flight, Unset) else InFlight(checked_count(max_in_flight, "max_in_flight"))
+        self._own_in_flight = own
         if timing is not None and not isinstance(timing, Timing):
             raise TypeError(f"timing must be Timing(…), got {timing!r}")
         if transport is not None and not callable(
@@ -97,6 +99,9 @@ class HttpModel(ABC):
         self._keys: KeySource | None = None
         self._key_used: KeyAndHeaders | None = None
         self._extra_headers = checked_headers(extra_headers, lambda: self._auth(Secret("none")))
+        self._limits = shared if transport is None and timing is None else Limits.on(self._timing)
+        self._limited: tuple[Secret, str, Limiter] | None = None
+        """Key, address and limiter of the latest call, so that most calls need not look for theirs."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -158,7 +163,7 @@ class HttpModel(ABC):
         call = StreamedCall(
             outgoing=outgoing,
             connections=self._connections,
-            in_flight=self.in_flight,
+            limited=lambda key: self._limited_call(outgoing, key, until),
             clock=self._timing.clock,
             timeout=self._timeout,
             idle_timeout=self.idle_timeout,
@@ -178,6 +183,11 @@ class HttpModel(ABC):
     def renew(self) -> None:
         """Close idle connections now and busy ones after their calls; a later call opens new ones."""
         self._connections.close()
+
+    @property
+    def in_flight(self) -> InFlight:
+        """The limit of its calls in flight: its own, or that of the key of its latest call."""
+        return self._own_in_flight or (_BEFORE_ANY_CALL if self._limited is None else self._limited[2].in_flight)
 
     def known_keys(self) -> list[Secret]:
         """Return the given key, and the key and secret headers of the latest call, so that a recording can hide them."""
@@ -256,7 +266,9 @@ class HttpModel(ABC):
 
     def _keep_trying(self, ask: Callable[[Secret], T], keys: KeySource, failed: list[ModelTurn], until: float) -> T:
         try:
-            return keep_trying(lambda: self._attempt(ask, keys, failed), self._attempts, self._timing, until)
+            return keep_trying(
+                lambda: self._attempt(ask, keys, failed), self._attempts, self._timing, until, self._take_retry
+            )
         except ProviderError as error:
             error.partial = with_usage_of(failed, error.partial)
             raise
@@ -288,18 +300,40 @@ class HttpModel(ABC):
         extra = key.headers if isinstance(key, KeyAndHeaders) else {}
         return {**{name: value.reveal() for name, value in extra.items()}, **self._auth(key)}
 
+    def _limited_call(self, outgoing: Outgoing, key: Secret, until: float) -> Call:
+        limiter = self._limiter_of(outgoing, key)
+        return limiter.call(len(outgoing.body), until=until, own=self._own_in_flight)
+
+    def _limiter_of(self, outgoing: Outgoing, key: Secret) -> Limiter:
+        latest = self._limited
+        if latest is not None and latest[0].reveal() == key.reveal() and latest[1] == outgoing.url:
+            return latest[2]
+        limiter = self._limits.of(self.provider, outgoing.url, self.model, self._counted_by(key))
+        self._limited = key, outgoing.url, limiter
+        return limiter
+
+    def _counted_by(self, key: Secret) -> str:
+        """Return what the provider counts calls by: the key, or whose it is."""
+        return key.reveal()
+
+    def _take_retry(self, error: ProviderError) -> bool:
+        return self._limited is None or self._limited[2].take_retry(error)
+
     def _asked(self, outgoing: Outgoing, key: Secret, until: float) -> ModelTurn:
         timeout = max(0.0, min(self._timeout or inf, until - self._timing.clock()))
         attempt = Attempt(
             outgoing, timeout=timeout, max_bytes=self._max_bytes, clock=self._timing.clock, hide=key.out_of_body
         )
         try:
-            with self.in_flight.slot() as waited:
+            with self._limited_call(outgoing, key, until) as call:
                 account = account_of_turn()
-                refusal = account.refusal() if waited and account is not None else None
+                refusal = account.refusal() if call.waited and account is not None else None
                 if refusal is not None:
                     raise refusal
-                turn = self._turn(outgoing, attempt.send(self._connections, lambda: self._headers(key)), key)
+                reply = attempt.send(self._connections, lambda: self._headers(key))
+                call.heard(reply.headers)
+                turn = self._turn(outgoing, reply, key)
+                call.used(turn.usage)
                 if account is not None:  # before the slot goes to the next call, which must see the spending
                     account.pay_ahead(turn.usage)
             return replace(turn, request_id=key.out_of(attempt.request_id)) if attempt.request_id else turn

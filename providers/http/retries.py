@@ -41,10 +41,17 @@ class Timing:
     """A number from 0 up to, but not including, 1."""
 
 
-def keep_trying(attempt: Callable[[], T], attempts: int, timing: Timing, until: float = inf) -> T:
+def keep_trying(
+    attempt: Callable[[], T],
+    attempts: int,
+    timing: Timing,
+    until: float = inf,
+    take: Callable[[ProviderError], bool] | None = None,
+) -> T:
     """Return the result of `attempt`, calling it up to `attempts` times while its error is worth a retry.
 
-    `until` is a deadline on the clock of `timing`: no retry starts after it, and no wait lasts beyond it.
+    `until` is a deadline on the clock of `timing`: no retry starts after it, and no wait lasts beyond it. `take` is asked
+    for each retry, with the error before it.
 
     Raises:
         ProviderError: the last error; its message tells if the run's retries are used up.
@@ -55,10 +62,17 @@ def keep_trying(attempt: Callable[[], T], attempts: int, timing: Timing, until: 
     except ProviderError as error:
         if attempts <= 1 or not is_worth_it(error):
             raise
-        return _again(error, attempt, attempts, timing, until)
+        return _again(error, attempt, attempts, timing, until, take)
 
 
-def _again(first: ProviderError, attempt: Callable[[], T], attempts: int, timing: Timing, until: float) -> T:
+def _again(
+    first: ProviderError,
+    attempt: Callable[[], T],
+    attempts: int,
+    timing: Timing,
+    until: float,
+    take: Callable[[ProviderError], bool] | None,
+) -> T:
     import tenacity
 
     failed = [first]
@@ -77,7 +91,9 @@ def _again(first: ProviderError, attempt: Callable[[], T], attempts: int, timing
         if timing.clock() + state.upcoming_sleep >= until:
             return True
         scope = current_scope()
-        return scope is not None and not scope.take_retry(error)
+        if scope is not None and not scope.take_retry(error):
+            return True
+        return take is not None and isinstance(error, ProviderError) and not take(error)
 
     def pause(state: RetryCallState) -> float:
         error = None if state.outcome is None else state.outcome.exception()

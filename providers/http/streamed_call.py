@@ -16,11 +16,11 @@ from understudy.vocabulary.context.scope import account_of_turn
 from understudy.vocabulary.messages import ModelTurn
 from understudy.vocabulary.pieces import Piece, TurnEnd, UsagePiece, is_visible, pieces_of
 
-from .attempt import Outgoing, Reply, not_json
+from .attempt import Outgoing, Reply, headers_of, not_json
 from .connections import Connections
 from .credentials import Secret
 from .hidden_turns import without_key
-from .in_flight import InFlight
+from .limits.limiter import Call
 from .stream_reader import StreamReader
 from .streamed_attempt import StreamedAttempt
 
@@ -38,6 +38,7 @@ class StreamedCall:
     """What the attempts of one call share.
 
     Attributes:
+        limited: the place of one attempt among the calls with this key.
         timeout: seconds of one attempt; None for as long as the call may take.
         idle_timeout: as of `StreamedAttempt`.
         until: when the call must end, on the clock.
@@ -48,7 +49,7 @@ class StreamedCall:
 
     outgoing: Outgoing
     connections: Connections
-    in_flight: InFlight
+    limited: Callable[[Secret], Call]
     clock: Callable[[], float]
     timeout: float | None
     idle_timeout: float | None
@@ -81,11 +82,12 @@ class StreamedCall:
         reader = StreamReader(self.decoder(), provider=outgoing.provider, longest=self.max_bytes, hide=key.out_of_body)
         account = account_of_turn()
         try:
-            with self.in_flight.slot() as waited:
-                refusal = account.refusal() if waited and account is not None else None
+            with self.limited(key) as call:
+                refusal = account.refusal() if call.waited and account is not None else None
                 if refusal is not None:
                     raise refusal
-                last, turn = yield from self._read(attempt, reader, key, account)
+                last, turn = yield from self._read(attempt, reader, key, account, call)
+                call.used(turn.usage)
                 if account is not None:  # before the slot goes to the next call, which must see the spending
                     account.pay_ahead(turn.usage)
             yield from last
@@ -97,11 +99,12 @@ class StreamedCall:
             raise
 
     def _read(
-        self, attempt: StreamedAttempt, reader: StreamReader, key: Secret, account: Account | None
+        self, attempt: StreamedAttempt, reader: StreamReader, key: Secret, account: Account | None, call: Call
     ) -> Generator[Piece, None, tuple[Sequence[Piece], ModelTurn]]:
         """Yield the pieces of an answer; return those that are left once its connection is free, and the turn."""
         try:
             with attempt.answer(self.connections, lambda: self.auth(key)) as response:
+                call.heard(headers_of(response))
                 if not _is_stream(response):
                     turn = replace(self.turn_in(attempt.whole(), key), request_id=key.out_of(attempt.request_id))
                     return pieces_of(turn), turn

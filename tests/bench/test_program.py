@@ -48,6 +48,12 @@ LINES = {
         "= an httpx.Client each, one SSL context",
         "= a raw socket each",
     ),
+    "limits": (
+        "no limit is known",
+        "each answer tells two limits",
+        "= a count of calls in flight",
+        "= a bare lock",
+    ),
     "stream-1000": ("OpenAI.stream", "= httpx and json by hand"),
     "deadlock": (
         "a tool that runs its own agent again",

@@ -19,11 +19,8 @@ from tests.support.http import HEAD, HELLO, MAKERS, REPLY, Answers, FakeTime, re
 from tests.support.scripts import WAIT, eventually
 from understudy.errors import ProviderError, RunCancelled, RunTimedOut, UnderstudyError
 from understudy.providers import Anthropic, Gemini, OpenAI, Timing, Vertex
-from understudy.providers.catalogue import Catalogue
 from understudy.providers.http.in_flight import InFlight
-from understudy.providers.http.model_client import HttpModel
 from understudy.vocabulary.context.scope import Scope, current_scope
-from understudy.vocabulary.models import Model, ModelName
 
 
 class Busy:
@@ -304,19 +301,6 @@ def test_two_hundred_calls_that_end_in_every_way_leave_no_slot_taken() -> None:
 
 
 # --- whose limit it is
-
-
-def test_clients_made_by_name_share_the_limit_of_their_provider() -> None:
-    catalogue = Catalogue()
-
-    def limit(name: str) -> InFlight:
-        made: Model = catalogue.resolve(ModelName.parse(name))
-        assert isinstance(made, HttpModel)
-        return made.in_flight
-
-    assert limit("openai:a") is limit("openai:b")
-    assert limit("gemini:a") is not limit("vertex:a")
-    assert OpenAI("a", api_key="k").in_flight is not OpenAI("a", api_key="k").in_flight
 
 
 @pytest.mark.parametrize("make", [OpenAI, Anthropic, Gemini, Vertex])

@@ -20,10 +20,10 @@ import httpx
 import pytest
 
 from tests.hosts.forking import in_child
-from tests.support.http import HEAD, HELLO, REPLY, drip, read_request, speaking, within
+from tests.support.http import HEAD, HELLO, REPLY, FakeTime, drip, read_request, speaking, within
 from tests.support.together import all_at_once
 from understudy.errors import BadReply, ProviderError, ProviderTimeout, RateLimited, RunCancelled, RunTimedOut
-from understudy.providers import Anthropic, OpenAI, Timing
+from understudy.providers import Anthropic, OpenAI
 from understudy.providers.http.connections import Connections
 from understudy.providers.http.network import Line
 from understudy.vocabulary.context.scope import Scope
@@ -351,10 +351,12 @@ def test_connections_of_the_parent_are_forgotten_in_a_child_but_not_closed() -> 
 
 
 def faulty(server: str, faults: str, *, attempts: int = 3) -> tuple[Anthropic, list[float]]:
-    waits: list[float] = []
-    timing = Timing(sleep=waits.append, random=lambda: 0.0)
+    fake = FakeTime()
     base = f"{server}/~{faults}/{CASE}"
-    return Anthropic("claude-haiku-4-5-20251001", api_key="k", base_url=base, attempts=attempts, timing=timing), waits
+    timing = fake.timing()
+    return Anthropic(
+        "claude-haiku-4-5-20251001", api_key="k", base_url=base, attempts=attempts, timing=timing
+    ), fake.slept
 
 
 def answer(client: Anthropic) -> str:

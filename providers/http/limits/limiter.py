@@ -1,0 +1,272 @@
+"""`Limiter`: makes the calls with one key wait for each other, as `Rates` decides."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from math import inf
+from types import TracebackType
+from typing import Self
+
+from understudy.errors import ProviderError, ProviderTimeout, RateLimited
+from understudy.providers.http.forks import renew_after_fork
+from understudy.providers.http.in_flight import InFlight
+from understudy.vocabulary.context.scope import Scope, current_scope
+from understudy.vocabulary.messages import Usage
+
+from .figures import LimitFigures
+from .rates import Rates, Sent
+from .settings import NO_SETTINGS, Settings
+from .told import told_by
+
+BUSY = (503, 529)  # Statuses that name a wait when the provider is overloaded, as 429 does for one key.
+_NO_HEADERS: Mapping[str, str] = {}
+
+Sleep = Callable[[float], None]
+
+
+class Limiter:
+    """The limits of one key for models of one family; safe to share between threads.
+
+    Args:
+        name: names it in errors and figures, without the key.
+        settings: what the user set.
+        clock: a monotonic clock in seconds.
+        wall_clock: seconds since the epoch, to read the dates in answers.
+        sleep: waits in place of the limiter outside of runs, for clients on a clock of their own.
+
+    Attributes:
+        in_flight: the calls in flight, of clients without such a limit of their own.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        settings: Settings = NO_SETTINGS,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+        sleep: Sleep | None = None,
+    ) -> None:
+        self.name = name
+        self.in_flight = InFlight(settings.in_flight)
+        self.clock = clock
+        self.wall_clock = wall_clock
+        self._sleep = sleep
+        self._settings = settings
+        self.start_afresh()
+        renew_after_fork(self)
+
+    def start_afresh(self) -> None:
+        self._lock = threading.Lock()
+        """Guards the rates and the queue."""
+        self.rates = Rates()
+        self.rates.set_limits(self._settings.requests, self._settings.tokens, self.clock())
+        self._queue: deque[_Waiter] = deque()
+
+    def apply(self, settings: Settings) -> None:
+        """Keep what a user set. Calls that wait are looked at again."""
+        with self._lock:
+            before, self._settings = self._settings, settings
+            if settings.in_flight != before.in_flight:
+                self.in_flight.resize(settings.in_flight)
+            if (settings.requests, settings.tokens) != (before.requests, before.tokens):
+                self.rates.set_limits(settings.requests, settings.tokens, self.clock())
+                self._wake_first()
+
+    def call(self, size: int, *, until: float = inf, own: InFlight | None = None) -> Call:
+        """Return a context manager for one request: it waits when it is entered, and its place is free at its end.
+
+        Args:
+            size: bytes of the request's body.
+            until: when the call must end, on the clock.
+            own: a limit of calls in flight in place of the shared one.
+        """
+        return Call(self, size, until, self.in_flight if own is None else own)
+
+    def take_retry(self, error: ProviderError) -> bool:
+        """Take a retry of those that calls with this key share; a refusal marks the error, so that nobody above tries again."""
+        with self._lock:
+            taken = self.rates.take_retry()
+        if not taken:
+            error.retries_used_up = True
+            error.add_note(f"not tried again: too many calls of {self.name} failed")
+        return taken
+
+    def figures(self) -> LimitFigures:
+        """Return what is known of the limits at this moment."""
+        with self._lock:
+            return LimitFigures(
+                name=self.name,
+                taken=self.in_flight.taken,
+                in_flight=self.in_flight.most,
+                waiting=self.in_flight.waiting + len(self._queue),
+                stopped_for=max(0.0, self.rates.stopped_until - self.clock()),
+                pace=self.rates.pace,
+                retries=int(self.rates.retries),
+            )
+
+    def admit(self, call: Call, until: float, scope: Scope | None) -> bool:
+        """Wait until a request may be sent; return whether it had to wait."""
+        with self._lock:
+            if not self._queue and self.rates.admits(call, self.clock()):
+                return False
+            waiter = _Waiter(call)
+            self._queue.append(waiter)
+        remove = None if scope is None else scope.on_cancel_at_once(waiter.woken.set)
+        try:
+            self._wait(waiter, until, scope)
+        finally:
+            if remove is not None:
+                remove()
+            self._leave(waiter)
+        return True
+
+    def _wait(self, waiter: _Waiter, until: float, scope: Scope | None) -> None:
+        waited = -inf
+        while True:
+            with self._lock:
+                waiter.woken.clear()
+                now = max(self.clock(), waited)
+                is_first = self._queue[0] is waiter
+                if is_first and self.rates.admits(waiter.call, now):
+                    return
+                wait = self.rates.wait(now, waiter.call.size) if is_first else inf
+                needed = wait if is_first else self.rates.stopped_until - now
+            wait = min(wait, self._left(scope, until - now, needed))
+            if self._sleep is not None and scope is None and is_first:
+                self._sleep(wait)
+                waited = now + wait
+            elif not waiter.woken.wait(min(wait, threading.TIMEOUT_MAX)):
+                waited = now + wait  # a clock of a test may stand still
+
+    def _left(self, scope: Scope | None, left: float, needed: float) -> float:
+        """Return the seconds a call may still wait; raises at once if it needs more of them than it has."""
+        if scope is not None:
+            scope.check()
+            remaining = scope.remaining()
+            left = left if remaining is None else min(left, remaining)
+        if left <= 0.0:
+            raise ProviderTimeout(f"{self.name}: the call had no time left while it waited for the limits of its key")
+        if needed > left:
+            raise RateLimited(
+                f"{self.name}: the limits of this key allow the next request in {needed:.3g} s, "
+                f"and the call has {left:.3g} s left",
+                retry_after=needed,
+                retryable=True,
+            )
+        return left
+
+    def _leave(self, waiter: _Waiter) -> None:
+        with self._lock:
+            if waiter in self._queue:
+                self._queue.remove(waiter)
+            self._wake_first()
+
+    def _wake_first(self) -> None:
+        if self._queue:
+            self._queue[0].woken.set()
+
+    def ended(self, call: Call, error: BaseException | None) -> None:
+        """Tell the rates how a request ended; the first one in the queue looks at them again."""
+        told = told_by(call.headers, self.wall_clock)
+        with self._lock:
+            rates = call.rates
+            if error is None:
+                rates.succeeded(call, self.clock(), call.tokens_used, told)
+            elif isinstance(error, ProviderError) and _asks_to_slow_down(error):
+                rates.refused(call, self.clock(), error.retry_after, told)
+            else:
+                rates.gave_up(call)
+            if self._queue:
+                self._wake_first()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no call is under way or waits, and no refusal holds."""
+        with self._lock:
+            waits = self._queue or self.in_flight.taken or self.rates.is_open
+            return not waits and self.rates.stopped_until <= self.clock()
+
+    def __repr__(self) -> str:
+        return f"<limits of {self.name}>"
+
+
+class _Waiter:
+    """A call in the queue."""
+
+    __slots__ = ("call", "woken")
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self.woken = threading.Event()
+        """Set when it may be its turn, or the scope was cancelled."""
+
+
+class Call(Sent):
+    """One request under the limits of a key, for a single `with` block.
+
+    An error that leaves the block tells the limits how the request ended.
+
+    Attributes:
+        waited: whether it had to wait.
+        rates: the machine that let it go; a forked child has another one.
+        headers: of the answer, by lower-case name.
+        tokens_used: those of the answer, or None.
+    """
+
+    __slots__ = ("_gate", "_limiter", "_slots", "_until", "headers", "rates", "tokens_used", "waited")
+
+    def __init__(self, limiter: Limiter, size: int, until: float, gate: InFlight) -> None:
+        self.size = size
+        self._limiter = limiter
+        self._until = until
+        self._gate = gate
+        self.headers = _NO_HEADERS
+        self.tokens_used: int | None = None
+
+    def heard(self, headers: Mapping[str, str]) -> None:
+        """Take the headers of the answer."""
+        self.headers = headers
+
+    def used(self, usage: Usage) -> None:
+        """Take the tokens of the answer."""
+        if usage.input_tokens is not None and usage.output_tokens is not None:
+            self.tokens_used = usage.input_tokens + usage.output_tokens
+
+    def __enter__(self) -> Self:
+        """Wait for a place and for the limits.
+
+        Raises:
+            RunCancelled: the current scope was cancelled while waiting; raised at once.
+            RunTimedOut: its deadline passed while waiting.
+            RateLimited: the limits let it go later than the call may take; raised at once.
+            ProviderTimeout: outside of a run, the time of the call passed while waiting.
+        """
+        scope = current_scope()
+        limiter = self._limiter
+        slots = self._slots = self._gate.slots  # kept for the end, as the rates: a forked child has new ones
+        waited = slots.take(scope)
+        self.rates = limiter.rates
+        try:
+            self.waited = limiter.admit(self, self._until, scope) or waited
+        except BaseException:
+            slots.give_back()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            self._limiter.ended(self, error)
+        finally:
+            self._slots.give_back()
+
+
+def _asks_to_slow_down(error: ProviderError) -> bool:
+    if not error.retryable:  # an exhausted quota, which no wait brings back
+        return False
+    return isinstance(error, RateLimited) or (error.status in BUSY and error.retry_after is not None)

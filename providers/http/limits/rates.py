@@ -1,0 +1,185 @@
+"""`Rates`: decides when a request may be sent under the limits of one key. It reads no clock and waits for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import chain
+from math import inf
+
+from understudy.vocabulary.backoff import backoff_wait
+
+from .bucket import Bucket, per_minute
+from .pace import Pace
+from .told import Told
+
+LONGEST_STOP = 120.0  # Seconds. After a longer wait that a provider asks for, one request looks whether it still holds.
+FIRST_STOP = 0.5  # Seconds without requests after a refusal that names no wait; doubled each time.
+LONGEST_GUESS = 8.0
+RETRIES = 500.0  # Enough to try each of 256 calls again twice. Amazon's clients begin with the same number of tokens.
+GIVEN_BACK = 0.2  # Retries per success: where nearly all fail, requests grow by this share at most.
+TOKENS_PER_BYTE = 0.25  # Of a request in JSON, until answers have told how many tokens there were.
+NEWEST = 0.2  # The share of the newest answer in the average.
+
+
+class Sent:
+    """A request under the limits.
+
+    Attributes:
+        size: its bytes.
+        at: when it was let go.
+        tokens: how many tokens it was taken for.
+    """
+
+    __slots__ = ("at", "size", "tokens")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.at = -inf
+        self.tokens = 0.0
+
+
+class Rates:
+    """The limits of one key; not safe to share between threads. Times are seconds on any one monotonic clock.
+
+    Attributes:
+        stopped_until: when requests may be sent again after a refusal.
+        retries: how many failed requests may still be sent again.
+    """
+
+    def __init__(self) -> None:
+        self.stopped_until = -inf
+        self.retries = RETRIES
+        self._own: dict[str, Bucket] = {}
+        """Limits that the user set."""
+        self._told: dict[str, Bucket] = {}
+        """Limits that answers tell."""
+        self._pace = Pace()
+        self._is_limited = False
+        """Whether a limit is known."""
+        self._refusals = 0
+        """Refusals without a wait, since the last success."""
+        self._open = 0
+        """Requests without an answer."""
+        self._open_tokens = 0.0
+        self._per_byte = TOKENS_PER_BYTE
+
+    def set_limits(self, requests: int | None, tokens: int | None, now: float) -> None:
+        """Set the user's limits, in requests and tokens a minute; None for no limit."""
+        given = {"requests": requests, "tokens": tokens}
+        self._own = {what: per_minute(most, now) for what, most in given.items() if most is not None}
+        self._look(now)
+
+    @property
+    def pace(self) -> float | None:
+        """The rate learned from refusals, in requests a second; None if there is none."""
+        return self._pace.rate
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a request has no answer yet."""
+        return self._open > 0
+
+    # --- before a request
+
+    def wait(self, now: float, size: int) -> float:
+        """Return the seconds until a request of so many bytes may be sent, as far as is known now; 0 for at once."""
+        wait = max(self.stopped_until - now, self._pace.wait(now))
+        for what, bucket in chain(self._own.items(), self._told.items()):
+            wait = max(wait, bucket.wait(now, self._wanted(what, size)))
+        return max(wait, 0.0)
+
+    def admits(self, sent: Sent, now: float) -> bool:
+        """Whether a request may be sent now; it counts as sent then."""
+        if self._is_limited and self.wait(now, sent.size) > 0.0:
+            return False
+        self.send(sent, now)
+        return True
+
+    def send(self, sent: Sent, now: float) -> None:
+        """Note that a request is sent."""
+        sent.at, sent.tokens = now, sent.size * self._per_byte
+        self._open += 1
+        self._open_tokens += sent.tokens
+        self._pace.send(now)
+        if self._is_limited:
+            for what, bucket in chain(self._own.items(), self._told.items()):
+                bucket.take(now, self._wanted(what, sent.size))
+
+    def _wanted(self, what: str, size: int) -> float:
+        return size * self._per_byte if what in ("tokens", "input tokens") else 1.0
+
+    # --- after a request; each one is ended by one of these
+
+    def succeeded(self, sent: Sent, now: float, used: int | None, told: Mapping[str, Told]) -> None:
+        """Note an answer.
+
+        Args:
+            used: its tokens, those of the request included; None if the answer does not say.
+            told: what it says of limits.
+        """
+        self._close(sent)
+        self._refusals = 0
+        if self.retries < RETRIES:
+            self.retries = min(RETRIES, self.retries + GIVEN_BACK)
+        self._pace.succeeded()
+        if used is not None:
+            if "tokens" in self._own:
+                self._own["tokens"].take(now, used - sent.tokens)
+            if sent.size:
+                self._per_byte += NEWEST * (used / sent.size - self._per_byte)
+        if told or self._told:
+            self._hear(told, now)
+        elif self._is_limited:
+            self._look(now)
+
+    def refused(self, sent: Sent, now: float, wait: float | None, told: Mapping[str, Told]) -> None:
+        """Note that the provider asked to slow down. `wait` is how many seconds it named, None if it named none."""
+        self._close(sent)
+        is_news = self._pace.is_news(sent.at)
+        if not is_news:  # nobody knew of the limit when it was sent, so its retry costs nothing
+            self.retries = min(RETRIES, self.retries + 1.0)
+        if wait is None:
+            wait = backoff_wait(FIRST_STOP, LONGEST_GUESS, self._refusals)
+            self._refusals += is_news
+        self.stopped_until = max(self.stopped_until, now + min(wait, LONGEST_STOP))
+        self._pace.refused(sent.at, now, self.stopped_until)
+        self._is_limited = True
+        if told:
+            self._hear(told, now)
+
+    def gave_up(self, sent: Sent) -> None:
+        """Note that a request failed otherwise, or that nobody waits for its answer."""
+        self._close(sent)
+
+    def take_retry(self) -> bool:
+        """Take one retry of those that are left; False means that the request must not be sent again."""
+        if self.retries < 1.0:
+            return False
+        self.retries -= 1.0
+        return True
+
+    def _close(self, sent: Sent) -> None:
+        self._open -= 1
+        self._open_tokens -= sent.tokens
+
+    def _look(self, now: float) -> None:
+        """Look whether any limit is known, for most keys have none that is near."""
+        self._is_limited = bool(self._own or self._told or self._pace.rate is not None or self.stopped_until > now)
+
+    def _hear(self, told: Mapping[str, Told], now: float) -> None:
+        """Take over what an answer says. Requests under way count as not seen by the provider yet."""
+        self._told = {}
+        for what, said in told.items():
+            under_way = self._open_tokens if what in ("tokens", "input tokens") else float(self._open)
+            bucket = _bucket_of(said, under_way, now)
+            if bucket is not None:
+                self._told[what] = bucket
+        self._look(now)
+
+
+def _bucket_of(said: Told, under_way: float, now: float) -> Bucket | None:
+    """Return what is left of a limit as a bucket; None if it does not say when there will be more."""
+    if not said.reset:
+        return None
+    limit = max(said.remaining + 1.0, said.limit or 0.0)
+    return Bucket(capacity=limit, rate=(limit - said.remaining) / said.reset, level=said.remaining - under_way, at=now)

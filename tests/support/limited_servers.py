@@ -1,0 +1,113 @@
+"""Servers with limits, and clients that keep to them, on a simulated clock."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from math import floor
+
+from understudy.providers.http.limits.rates import Rates, Sent
+from understudy.providers.http.limits.told import Told
+
+Verdict = tuple[bool, float | None, Mapping[str, Told]]
+"""Whether a request was answered, the wait that a refusal names, and what the answer says of limits."""
+Server = Callable[[float], Verdict]
+
+
+def by_the_window(most: int, length: float, *, names_wait: bool = True) -> Server:
+    """Answer so many requests in each window of time, and refuse the others until its end."""
+    served: dict[int, int] = {}
+
+    def ask(now: float) -> Verdict:
+        window = floor(now / length)
+        served[window] = served.get(window, 0) + 1
+        if served[window] <= most:
+            return True, None, {}
+        served[window] -= 1
+        return False, (window + 1) * length - now if names_wait else None, {}
+
+    return ask
+
+
+def by_the_bucket(most: int, length: float, *, tells: bool = False) -> Server:
+    """Answer so many requests at once, and as many in each length of time, one by one."""
+    level, at = float(most), 0.0
+
+    def ask(now: float) -> Verdict:
+        nonlocal level, at
+        level, at = min(most, level + (now - at) * most / length), now
+        fine = level >= 1.0
+        level -= fine
+        told = {"requests": Told(most, floor(level), (most - level) * length / most)} if tells else {}
+        return fine, None if fine else (1.0 - level) * length / most, told
+
+    return ask
+
+
+@dataclass
+class Played:
+    """What came of a simulation."""
+
+    requests: int = 0
+    answered: int = 0
+    seconds: float = 0.0
+    most_at_once: int = 0
+    """The most requests that were sent at the same moment after the first refusal came."""
+
+
+def play(rates: Rates, server: Server, *, callers: int, calls: int, latency: float = 0.02) -> Played:
+    """Let so many callers make so many calls each, one after the other; a refused one is made again after the named wait."""
+    played, number = Played(), itertools.count()
+    waiting = [calls] * callers
+    """What waits in the queue of the limiter: for each caller the calls it still has to make."""
+    events: list[tuple[float, int, Callable[[float], None]]] = []
+    looks: set[float] = set()
+    now, at_this_moment, refused = 0.0, 0, False
+
+    def later(at: float, what: Callable[[float], None]) -> None:
+        heapq.heappush(events, (at, next(number), what))
+
+    def look(at: float) -> None:
+        nonlocal at_this_moment
+        while waiting:
+            wait = rates.wait(at, 400)
+            if wait > 0.0:
+                if at + wait not in looks:
+                    looks.add(at + wait)
+                    later(at + wait, look)
+                return
+            sent, left = Sent(400), waiting.pop(0)
+            rates.send(sent, at)
+            played.requests += 1
+            at_this_moment += refused
+            played.most_at_once = max(played.most_at_once, at_this_moment)
+            verdict = server(at + latency / 2)
+            later(at + latency, partial(end, sent, left, verdict))
+
+    def end(sent: Sent, left: int, verdict: Verdict, at: float) -> None:
+        nonlocal refused
+        fine, wait, told = verdict
+        if fine:
+            rates.succeeded(sent, at, 100, told)
+            played.answered += 1
+            played.seconds = at
+            if left > 1:
+                waiting.append(left - 1)
+        else:
+            refused = True
+            assert rates.take_retry()
+            rates.refused(sent, at, wait, told)
+            later(at + (0.5 if wait is None else wait), lambda _: waiting.append(left))
+            later(at + (0.5 if wait is None else wait), look)
+        look(at)
+
+    later(0.0, look)
+    while events:
+        at, _, what = heapq.heappop(events)
+        if at > now:
+            now, at_this_moment = at, 0
+        what(now)
+    return played
