@@ -278,7 +278,7 @@ ROWS: dict[str, Row] = {
     "AgentGrammar.model_timeout": (lambda: agent_with("model_timeout", 17.5), 17.5),
     "AgentGrammar.attempt_timeout": (lambda: model_with("attempt_timeout", 17.5)["_timeout"], 17.5),
     "AgentGrammar.attempts": (lambda: model_with("attempts", 41)["_attempts"], 41),
-    "AgentGrammar.max_in_flight": (lambda: model_with("max_in_flight", 43)["in_flight"].most, 43),
+    "AgentGrammar.max_in_flight": (lambda: model_with("max_in_flight", 43)["_own_in_flight"].most, 43),
     "AgentGrammar.idle_timeout": (lambda: model_with("idle_timeout", 53.0)["idle_timeout"], 53.0),
     "AgentGrammar.max_reply_bytes": (lambda: model_with("max_reply_bytes", 47)["_max_bytes"], 47),
     "AgentGrammar.restart_on": (
