@@ -32,6 +32,7 @@ STATUS_OF_TYPE = {
     "server_is_overloaded": 503,
     "vector_store_timeout": 504,
     "invalid_prompt": 400,
+    "context_length_exceeded": 400,
 }
 """Anthropic API, Errors, and OpenAI API, Error codes: the statuses of errors that come in a stream with status 200."""
 EXHAUSTED = "insufficient_quota"  # OpenAI API, Error codes: a 429 that a retry does not solve.

@@ -22,6 +22,7 @@ from tests.support.http import (
     HELLO,
     MAKERS,
     OPENAI_REPLY,
+    RESPONSES_REPLY,
     Answers,
     FakeTime,
     closed_port,
@@ -45,6 +46,7 @@ from understudy.vocabulary.models import Model, ModelName
 ApiKey: TypeAlias = Callable[[], Secret] | str
 REPLIES: dict[str, JsonValue] = {
     "openai": OPENAI_REPLY,
+    "openai-responses": RESPONSES_REPLY,
     "anthropic": ANTHROPIC_REPLY,
     "gemini": GOOGLE_REPLY,
     "vertex": GOOGLE_REPLY,
@@ -359,6 +361,7 @@ NO_TURNS: list[tuple[str, JsonValue]] = [
     ("vertex", {"candidates": [{}]}),
     ("anthropic", {"content": [], "stop_reason": None}),
     ("openai", {"choices": [{"message": {"content": None}}]}),
+    ("openai-responses", {"output": []}),
 ]
 
 
@@ -459,6 +462,9 @@ def calling(provider: str, arguments: str) -> httpx.Response:
     match provider:
         case "openai":
             body = f'{{"choices": [{{"message": {{"tool_calls": [{{"id": "a", "function": {function}}}]}}}}]}}'
+        case "openai-responses":
+            item = f'{{"type": "function_call", "call_id": "a", {function[1:]}'
+            body = f'{{"status": "completed", "output": [{item}]}}'
         case "anthropic":
             body = f'{{"content": [{call}], "stop_reason": "tool_use"}}'
         case _:
@@ -500,6 +506,9 @@ def test_arguments_that_a_run_cannot_keep_are_bad_json(provider: str, arguments:
         ("openai", '{"choices": [{"message": {"content": "Hi."}}], "usage": {"cost": 1e999}}'),
         ("openai", f'{{"choices": [{{"message": {{"content": "Hi."}}}}], "usage": {{"cost": {DEEP}}}}}'),
         ("openai", '{"choices": [{"message": {"content": "Hi.", "reasoning_details": [1e999]}}]}'),
+        ("openai-responses", '{"status": "completed", "output": [{"type": "odd", "n": 1e999}]}'),
+        ("openai-responses", '{"status": "completed", "output": [{"type": "reasoning", "n": 1e999}]}'),
+        ("openai-responses", '{"status": "completed", "output": [], "usage": {"cost": 1e999}}'),
         ("anthropic", '{"content": [{"type": "odd", "n": 1e999}], "stop_reason": "end_turn"}'),
         ("gemini", '{"candidates": [{"content": {"parts": [{"odd": 1e999}]}, "finishReason": "STOP"}]}'),
     ],
@@ -511,6 +520,7 @@ def test_what_could_not_be_sent_back_is_a_bad_reply(provider: str, body: str) ->
 
 COUNTS: dict[str, tuple[str, str, str]] = {
     "openai": ("usage", "prompt_tokens", "completion_tokens"),
+    "openai-responses": ("usage", "input_tokens", "output_tokens"),
     "anthropic": ("usage", "input_tokens", "output_tokens"),
     "gemini": ("usageMetadata", "promptTokenCount", "candidatesTokenCount"),
     "vertex": ("usageMetadata", "promptTokenCount", "candidatesTokenCount"),
@@ -542,7 +552,7 @@ def test_a_count_that_can_be_none_is_not_counted_and_kept_as_it_came(provider: s
         (httpx.Response(200, content=b"\xff\xfe\x00"), "not JSON"),
         (httpx.Response(200, text="[" * 100_000), "not JSON"),
         (
-            httpx.Response(200, json={"choices": "x", "content": 5, "candidates": {"a": 1}}),
+            httpx.Response(200, json={"choices": "x", "content": 5, "candidates": {"a": 1}, "output": "x"}),
             "must",
         ),
     ],

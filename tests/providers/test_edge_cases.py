@@ -11,6 +11,10 @@ from understudy.vocabulary.messages import JsonValue
 
 NAMELESS: dict[str, JsonValue] = {
     "openai": {"choices": [{"message": {"tool_calls": [{"id": "a", "function": {"arguments": '{"word": "x"}'}}]}}]},
+    "openai-responses": {
+        "status": "completed",
+        "output": [{"type": "function_call", "call_id": "a", "arguments": '{"word": "x"}'}],
+    },
     "anthropic": {"content": [{"type": "tool_use", "id": "a", "input": {"word": "x"}}], "stop_reason": "tool_use"},
     "gemini": {"candidates": [{"content": {"parts": [{"functionCall": {"args": {"word": "x"}}}]}}]},
     "vertex": {"candidates": [{"content": {"parts": [{"functionCall": {"args": {"word": "x"}}}]}}]},

@@ -18,6 +18,7 @@ from tests.support.wire import Case, obj
 from understudy.providers.anthropic import wire as anthropic_wire
 from understudy.providers.google import wire as google_wire
 from understudy.providers.openai import wire as openai_wire
+from understudy.providers.openai.responses import request as responses_request
 from understudy.vocabulary.messages import JsonObject, OutputSpec, Settings, ToolSpec
 
 FORM: JsonObject = {
@@ -35,6 +36,10 @@ LOOK = ToolSpec("look", "Look.", {"type": "object", "properties": {}})
 
 def from_openai(request: us.ModelRequest) -> JsonObject:
     return openai_wire.encode(request, "m", official=True)
+
+
+def from_responses(request: us.ModelRequest) -> JsonObject:
+    return responses_request.encode(request, [], "m")
 
 
 def from_anthropic(request: us.ModelRequest) -> JsonObject:
@@ -70,6 +75,14 @@ def test_openai_is_sent_a_schema_that_cannot_be_strict_as_it_is() -> None:
         "type": "json_schema",
         "json_schema": {"name": "Counts", "strict": False, "schema": OPEN.schema},
     }
+
+
+@pytest.mark.parametrize("output", [OUTPUT, OPEN])
+def test_the_responses_api_is_sent_the_same_form_in_a_field_of_its_own(output: OutputSpec) -> None:
+    request = replace(HELLO, output=output, settings=Settings(extra={"text": {"verbosity": "low"}}))
+
+    form = obj(from_openai(replace(HELLO, output=output))["response_format"])["json_schema"]
+    assert from_responses(request)["text"] == {"format": {"type": "json_schema", **obj(form)}, "verbosity": "low"}
 
 
 def test_anthropic_is_sent_a_closed_schema() -> None:
@@ -109,17 +122,17 @@ def test_google_is_sent_the_schema_with_its_constants_as_choices() -> None:
     }
 
 
-@pytest.mark.parametrize("encode", [from_openai, from_anthropic, from_google])
+@pytest.mark.parametrize("encode", [from_openai, from_responses, from_anthropic, from_google])
 @pytest.mark.parametrize("output", [None, replace(OUTPUT, tool="final_answer")])
 def test_without_a_form_or_where_a_tool_takes_the_answer_no_form_is_sent(
     encode: Encode, output: OutputSpec | None
 ) -> None:
     text = json.dumps(encode(replace(HELLO, output=output)))
 
-    assert not any(word in text for word in ("response_format", "output_config", "responseMimeType"))
+    assert not any(word in text for word in ("response_format", "output_config", "responseMimeType", "json_schema"))
 
 
-@pytest.mark.parametrize("encode", [from_openai, from_anthropic, from_google])
+@pytest.mark.parametrize("encode", [from_openai, from_responses, from_anthropic, from_google])
 def test_the_tool_that_takes_the_answer_is_sent_as_any_other(encode: Encode) -> None:
     tools = (LOOK, ToolSpec("final_answer", "Answer.", FORM))
 

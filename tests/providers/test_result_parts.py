@@ -10,6 +10,7 @@ from tests.support.wire import objs
 from understudy.providers.anthropic import wire as anthropic_wire
 from understudy.providers.google import wire as google_wire
 from understudy.providers.openai import wire as openai_wire
+from understudy.providers.openai.responses.input_items import items_of
 from understudy.vocabulary.messages import (
     FilePart,
     ImagePart,
@@ -41,6 +42,8 @@ def last_of(api: str, *results: ToolResult) -> list[JsonObject]:
     match api:
         case "anthropic":
             return objs(objs(anthropic_wire.encode(request, "m")["messages"])[-1]["content"])
+        case "openai-responses":
+            return [*items_of(request.messages, official=True, reasons=True, store=False)[len(results) :]]
         case "openai":
             return objs(openai_wire.encode(request, "m", official=True)["messages"])[1:]
         case _:
@@ -91,6 +94,22 @@ def test_openai_gets_them_in_a_user_s_message_after_all_results() -> None:
     ]
 
 
+def test_the_responses_api_gets_them_inside_of_the_result() -> None:
+    first, second, words = last_of("openai-responses", looked(PHOTO, PAPER), looked(id="c2"))
+
+    assert first == {
+        "type": "function_call_output",
+        "call_id": "c1",
+        "output": [
+            {"type": "input_text", "text": "Two things."},
+            {"type": "input_image", "image_url": "data:image/jpeg;base64,QQ==", "detail": "auto"},
+            {"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,QQ=="},
+        ],
+    }
+    assert second == {"type": "function_call_output", "call_id": "c2", "output": "Two things."}
+    assert words == {"role": "user", "content": "Well?"}
+
+
 def test_google_gets_them_beside_all_results() -> None:
     sent = last_of("google", looked(PHOTO, PAPER), looked(id="c2"))
 
@@ -110,13 +129,15 @@ def words_of(api: str, result: ToolResult) -> object:
     match api:
         case "anthropic" | "openai":
             return sent[0]["content"]
+        case "openai-responses":
+            return sent[0]["output"]
         case _:
             response = sent[0]["functionResponse"]
             assert isinstance(response, dict)
             return response["response"]
 
 
-@pytest.mark.parametrize("api", ["anthropic", "openai", "google"])
+@pytest.mark.parametrize("api", ["anthropic", "openai", "openai-responses", "google"])
 def test_what_an_api_does_not_take_is_said_in_words_in_the_result(api: str) -> None:
     whole = f"Two things.\n{NOTES_IN_WORDS}\n{ARCHIVE_IN_WORDS}"
 
@@ -139,6 +160,12 @@ def test_what_an_api_does_not_take_is_said_in_words_in_the_result(api: str) -> N
         ("openai", ImagePart("QQ==", "image/svg+xml"), False),
         ("openai", ImagePart(url="https://x.test/a.png"), True),
         ("openai", FilePart(url="https://x.test/a.pdf", media_type="application/pdf"), False),
+        ("openai-responses", FilePart("QQ==", "audio/mpeg"), False),
+        ("openai-responses", FilePart("QQ==", "image/png"), True),
+        ("openai-responses", ImagePart("QQ==", "image/svg+xml"), False),
+        ("openai-responses", ImagePart(url="https://x.test/a.png"), True),
+        ("openai-responses", FilePart(url="https://x.test/a.pdf", media_type="application/pdf"), True),
+        ("openai-responses", FilePart(url="https://x.test/a.zip", media_type="application/zip"), False),
         ("google", ImagePart("QQ==", "image/heic"), True),
         ("google", ImagePart("QQ==", "image/gif"), False),
         ("google", FilePart("QQ==", "video/mp4"), True),

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from tests.support.wire import obj
 from tests.support.wire_streams import as_events, decoded_whole, read, reader_of, turn_of
-from understudy.errors import ProviderError, ProviderTimeout, RateLimited
+from understudy.errors import ContextOverflow, ProviderError, ProviderTimeout, RateLimited
 from understudy.orchestration.streaming.turn_assembler import TurnAssembler
 from understudy.providers.google.wire import decode as decode_google
+from understudy.providers.openai.responses.answer import decode as decode_response
 from understudy.providers.openai.wire import decode as decode_openai
 from understudy.vocabulary.messages import (
     JsonObject,
@@ -446,6 +448,187 @@ def test_the_last_count_of_tokens_holds() -> None:
     assert turn == whole_google({"text": "A"}, usageMetadata=last)
 
 
+# OpenAI's Responses
+
+
+def delta(index: int, words: str, kind: str = "output_text", **more: Any) -> dict[str, Any]:
+    """Return an event with a piece of an item."""
+    return {"type": f"response.{kind}.delta", "output_index": index, "content_index": 0, "delta": words, **more}
+
+
+def done(index: int, item: dict[str, Any], what: str = "done") -> dict[str, Any]:
+    return {"type": f"response.output_item.{what}", "output_index": index, "item": item}
+
+
+def ended(*output: dict[str, Any], kind: str = "completed", **more: Any) -> dict[str, Any]:
+    return {"type": f"response.{kind}", "response": {"id": "r1", "status": kind, "output": list(output), **more}}
+
+
+def words(text: str, **more: Any) -> dict[str, Any]:
+    return {"type": "message", "content": [{"type": "output_text", "text": text, "annotations": []}], **more}
+
+
+def responses(*events: Any) -> ModelTurn:
+    return turn_of("openai-responses", as_events(*events))
+
+
+THOUGHT: dict[str, Any] = {
+    "type": "reasoning",
+    "id": "rs_1",
+    "summary": [{"type": "summary_text", "text": "First."}, {"type": "summary_text", "text": "Then."}],
+    "encrypted_content": "whole",
+}
+SEARCH: dict[str, Any] = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
+LOOK: dict[str, Any] = {"type": "function_call", "call_id": "a", "name": "on_shelf", "arguments": '{"sku": "A"}'}
+CITED: dict[str, Any] = {
+    "type": "url_citation",
+    "url": "https://u.test",
+    "title": "T",
+    "start_index": 0,
+    "end_index": 2,
+}
+REFUSAL: dict[str, Any] = {"type": "message", "content": [{"type": "refusal", "refusal": "I will not."}]}
+
+
+@pytest.mark.parametrize(
+    ("events", "output"),
+    [
+        ([delta(0, "H"), delta(0, "i"), done(0, words("Hi"))], [words("Hi")]),
+        ([done(0, words(""), "added"), delta(0, "Hi", item_id="x"), delta(0, "!", item_id="y")], [words("Hi!")]),
+        ([done(0, words("Hi"))], [words("Hi")]),
+        ([], [THOUGHT, words("Hi"), LOOK]),
+        ([delta(0, "H")], [words("Hi")]),
+        ([{"type": "response.content_part.added", "output_index": 0, "part": {"type": "output_text"}}], [words("")]),
+        (
+            [
+                delta(0, "Fir", "reasoning_summary_text", summary_index=0),
+                delta(0, "st.", "reasoning_summary_text", summary_index=0),
+                delta(0, "Then.", "reasoning_summary_text", summary_index=1),
+                done(0, {**THOUGHT, "encrypted_content": "half"}, "added"),
+                done(0, THOUGHT),
+                delta(1, "Hi"),
+            ],
+            [THOUGHT, words("Hi")],
+        ),
+        (
+            [delta(0, "Hm", "reasoning_text"), done(0, {"type": "reasoning", "content": [{"text": "Hm."}]})],
+            [{"type": "reasoning", "content": [{"text": "Hm."}]}],
+        ),
+        (
+            [delta(1, "B"), delta(0, "A"), delta(1, "b", content_index=1), delta(0, "a")],
+            [words("Aa"), {"type": "message", "content": [{"type": "output_text", "text": each} for each in "Bb"]}],
+        ),
+        (
+            [
+                done(0, {**LOOK, "arguments": ""}, "added"),
+                delta(0, '{"sku": ', "function_call_arguments"),
+                delta(0, '"A"}', "function_call_arguments"),
+                done(0, LOOK),
+            ],
+            [LOOK],
+        ),
+        ([done(0, {**LOOK, "arguments": ""}, "added"), done(0, LOOK)], [LOOK]),
+        ([done(0, {**LOOK, "arguments": {"sku": "A"}})], [LOOK]),
+        ([done(0, LOOK, "added")], [LOOK]),
+        ([done(0, {**LOOK, "call_id": "b"}), done(1, LOOK)], [{**LOOK, "call_id": "b"}, LOOK]),
+        ([done(0, SEARCH, "added"), done(0, SEARCH), delta(1, "Hi")], [SEARCH, words("Hi")]),
+        ([done(0, SEARCH, "added"), delta(1, "Hi")], [SEARCH, words("Hi")]),
+        ([delta(0, "I will ", "refusal"), delta(0, "not.", "refusal"), done(0, REFUSAL)], [REFUSAL]),
+        ([done(0, REFUSAL)], [REFUSAL]),
+        (
+            [done(0, words("", phase="commentary"), "added"), delta(0, "Hi"), done(0, words("Hi", phase="commentary"))],
+            [words("Hi", phase="commentary")],
+        ),
+        ([delta(0, "Hi"), done(0, words("Hi", phase="commentary"))], [words("Hi", phase="commentary")]),
+        (
+            [delta(0, "Hi"), {"type": "response.output_text.annotation.added", "annotation": CITED}],
+            [{"type": "message", "content": [{"type": "output_text", "text": "Hi", "annotations": [CITED]}]}],
+        ),
+        (
+            [delta(0, "Hi", logprobs=[{"token": "Hi"}])],
+            [{"type": "message", "content": [{"type": "output_text", "text": "Hi", "logprobs": [{"token": "Hi"}]}]}],
+        ),
+        ([delta(0, "\ud83d"), delta(0, "\ude00"), done(0, words("\U0001f600!"))], [words("\U0001f600!")]),
+    ],
+    ids=[
+        "text",
+        "ids that change",
+        "an item at once",
+        "all at the end",
+        "an item without its end",
+        "an empty text",
+        "paragraphs of a summary",
+        "reasoning of an open model",
+        "items and contents that interleave",
+        "a call",
+        "arguments at the end",
+        "arguments as an object",
+        "a call in its first event",
+        "two calls",
+        "a search",
+        "a search without its end",
+        "a refusal",
+        "a refusal at once",
+        "a phase",
+        "a phase at the end",
+        "a source",
+        "probabilities",
+        "halves of a letter",
+    ],
+)
+def test_items_are_put_together_in_the_form_of_each_server(events: list[Any], output: list[Any]) -> None:
+    usage = {"input_tokens": 5, "output_tokens": 2}
+    last = ended(*output, model="m", usage=usage)
+
+    turn = responses({"type": "response.created", "response": {"id": "r0"}}, *events, last)
+
+    assert turn == decode_response(last["response"])
+    assert turn.response_id == "r1"
+    assert turn.usage.total_tokens == 7
+
+
+def test_items_without_their_end_are_whole_though_the_last_event_has_none() -> None:
+    turn = responses(delta(0, "Hi"), done(1, LOOK), ended())
+
+    assert turn.parts == (TextPart("Hi"), ToolCall("a", "on_shelf", {"sku": "A"}))
+    assert turn.finish_reason == "tool_calls"
+
+
+@pytest.mark.parametrize("kind", ["error", ""])
+@pytest.mark.parametrize(
+    "error", [{"code": "rate_limit_exceeded"}, {"error": {"type": "tokens", "code": "rate_limit_exceeded"}}]
+)
+def test_an_error_in_a_stream_of_responses_is_flat_or_nested(kind: str, error: JsonObject) -> None:
+    event = {"type": "error", "message": "slow down", **error}
+    body = as_events(delta(0, "Hi")) + (f"event: {kind}\n".encode() if kind else b"") + as_events(event)
+
+    with pytest.raises(RateLimited) as caught:
+        turn_of("openai-responses", body)
+
+    assert (caught.value.code, caught.value.status, caught.value.retryable) == ("rate_limit_exceeded", 429, True)
+    assert caught.value.type == obj(error.get("error")).get("type", "")
+
+
+def test_a_response_that_failed_is_its_error_and_counts_its_tokens() -> None:
+    reader = reader_of("openai-responses")
+    failed = ended(kind="failed", error={"code": "server_error", "message": "oh"}, usage={"input_tokens": 5})
+
+    with pytest.raises(ProviderError, match="oh") as caught:
+        list(reader.feed(as_events(delta(0, "Half"), failed)))
+
+    assert (caught.value.status, caught.value.retryable) == (500, True)
+    partial = reader.partial()
+    assert partial is not None
+    assert (partial.text, partial.usage.input_tokens) == ("Half", 5)
+
+
+@pytest.mark.parametrize("kind", ["failed", "cancelled"])
+def test_a_response_that_failed_without_an_error_is_no_answer(kind: str) -> None:
+    turn = responses(delta(0, "Half"), ended(words("Half"), kind=kind))
+
+    assert (turn.finish_reason, turn.raw_finish_reason) == ("other", kind)
+
+
 # All of them
 
 
@@ -464,6 +647,7 @@ def _no_end(provider: str, *events: Any, tail: bytes = b"") -> list[Any]:
 
 WHOLE = {
     "openai": [chunk({"content": "Hi"}), chunk({}, "stop")],
+    "openai-responses": [delta(0, "Hi"), ended()],
     "anthropic": message(block(0, {"type": "text", "text": "Hi"})),
     "gemini": [response({"text": "Hi"}), response(finish="STOP")],
 }
@@ -495,6 +679,23 @@ def test_the_last_event_needs_no_blank_line(provider: str) -> None:
         ("openai", chunk({"tool_calls": {}})),
         ("openai", chunk({"tool_calls": [1]})),
         ("openai", {"choices": [], "usage": {"n": float("1e400")}}),
+        ("openai-responses", [1]),
+        ("openai-responses", {"type": "response.output_text.delta", "delta": "x"}),
+        ("openai-responses", {"type": "response.output_text.delta", "output_index": "0", "delta": "x"}),
+        ("openai-responses", {"type": "response.output_item.added", "output_index": 0}),
+        ("openai-responses", {"type": "response.output_item.added", "item": {"type": "message"}}),
+        (
+            "openai-responses",
+            {"type": "response.output_item.added", "output_index": 0, "item": {"type": "function_call"}},
+        ),
+        ("openai-responses", done(0, {"type": "function_call", "call_id": "a"})),
+        ("openai-responses", done(0, {"type": "message", "content": 1})),
+        ("openai-responses", done(0, {"type": "message", "content": [1]})),
+        ("openai-responses", done(0, {"type": "odd", "n": float("1e400")})),
+        ("openai-responses", {"type": "response.created"}),
+        ("openai-responses", {"type": "response.completed"}),
+        ("openai-responses", {"type": "response.completed", "response": {"output": {}}}),
+        ("openai-responses", ended({"type": "reasoning", "n": float("1e400")})),
         ("anthropic", {"type": "message_start"}),
         ("anthropic", {"type": "content_block_start", "index": 0}),
         ("anthropic", {"type": "content_block_start", "content_block": {"type": "text"}}),
@@ -540,6 +741,8 @@ def test_a_call_without_a_name_is_no_turn() -> None:
         ("openai", {"code": 502, "message": "upstream"}, ProviderError, 502, True),
         ("gemini", {"code": 503, "status": "UNAVAILABLE", "message": "later"}, ProviderError, 503, True),
         ("openai", {"message": "unheard"}, ProviderError, 200, False),
+        ("openai-responses", {"code": "server_is_overloaded", "message": "busy"}, ProviderError, 503, True),
+        ("openai-responses", {"code": "context_length_exceeded", "message": "long"}, ContextOverflow, 400, False),
     ],
 )
 def test_an_error_in_a_stream_is_told_by_its_code_or_type(

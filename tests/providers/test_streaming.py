@@ -25,6 +25,7 @@ from tests.support.http import (
     HELLO,
     MAKERS,
     OPENAI_REPLY,
+    RESPONSES_REPLY,
     FakeTime,
     read_request,
     speaking,
@@ -148,6 +149,7 @@ def test_the_clients_stream() -> None:
     ("provider", "end", "asks"),
     [
         ("openai", "/v1/chat/completions", {"stream": True, "stream_options": {"include_usage": True}}),
+        ("openai-responses", "/v1/responses", {"stream": True}),
         ("anthropic", "/v1/messages", {"stream": True}),
         ("gemini", "/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse", {}),
         ("vertex", "/publishers/google/models/gemini-2.5-flash:streamGenerateContent?alt=sse", {}),
@@ -310,7 +312,13 @@ def test_a_setting_that_the_api_lacks_is_told_before_anything_is_sent() -> None:
 
 @pytest.mark.parametrize(
     ("provider", "reply"),
-    [("openai", OPENAI_REPLY), ("anthropic", ANTHROPIC_REPLY), ("gemini", GOOGLE_REPLY), ("vertex", GOOGLE_REPLY)],
+    [
+        ("openai", OPENAI_REPLY),
+        ("openai-responses", RESPONSES_REPLY),
+        ("anthropic", ANTHROPIC_REPLY),
+        ("gemini", GOOGLE_REPLY),
+        ("vertex", GOOGLE_REPLY),
+    ],
 )
 def test_a_server_that_answers_in_one_piece_is_read_all_the_same(provider: str, reply: JsonValue) -> None:
     client = MAKERS[provider](Streams(httpx.Response(200, json=reply), httpx.Response(200, json=reply)), "k")

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.http import ANTHROPIC_REPLY, GOOGLE_REPLY, MAKERS, OPENAI_REPLY, Answers
+from tests.support.http import ANTHROPIC_REPLY, GOOGLE_REPLY, MAKERS, OPENAI_REPLY, RESPONSES_REPLY, Answers
 from understudy.vocabulary.messages import Message, ModelRequest, TextPart, ToolCall, ToolResult, ToolSpec, user_message
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
@@ -17,7 +17,8 @@ RESULTS = (ToolResult("a", "line 7", name="look"), ToolResult("b", "line 9", nam
 
 def sent(provider: str, *said: TextPart) -> dict[str, Any]:
     """Send a turn with two calls and their results, and return the request's body."""
-    reply = {"openai": OPENAI_REPLY, "anthropic": ANTHROPIC_REPLY}.get(provider, GOOGLE_REPLY)
+    replies = {"openai": OPENAI_REPLY, "openai-responses": RESPONSES_REPLY, "anthropic": ANTHROPIC_REPLY}
+    reply = replies.get(provider, GOOGLE_REPLY)
     transport = Answers(httpx.Response(200, json=reply))
     messages = [user_message("Look"), Message("assistant", (*said, *CALLS)), Message("user", RESULTS)]
     MAKERS[provider](transport, "k" * 20).complete(ModelRequest(messages, tools=(ToolSpec("look", "Look.", SCHEMA),)))
@@ -30,6 +31,17 @@ def test_no_result_is_sent_to_openai_without_its_call_before_it(said: tuple[Text
 
     assert [call["id"] for call in turn["tool_calls"]] == ["a", "b"]
     assert [(message["role"], message["tool_call_id"]) for message in results] == [("tool", "a"), ("tool", "b")]
+
+
+def test_no_result_is_sent_to_the_responses_api_without_its_call_before_it() -> None:
+    _, *items = sent("openai-responses")["input"]
+
+    assert [(item["type"], item["call_id"]) for item in items] == [
+        ("function_call", "a"),
+        ("function_call", "b"),
+        ("function_call_output", "a"),
+        ("function_call_output", "b"),
+    ]
 
 
 def test_no_result_is_sent_to_anthropic_without_its_call_before_it() -> None:

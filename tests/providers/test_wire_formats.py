@@ -14,6 +14,9 @@ from tests.support.wire import obj, objs
 from understudy.providers.anthropic import wire as anthropic_wire
 from understudy.providers.google import wire as google_wire
 from understudy.providers.openai import wire as openai_wire
+from understudy.providers.openai.responses import request as responses_request
+from understudy.providers.openai.responses.answer import decode as decode_response
+from understudy.providers.openai.responses.input_items import items_of
 from understudy.vocabulary.messages import (
     FilePart,
     ImagePart,
@@ -35,17 +38,24 @@ from understudy.vocabulary.messages import (
 )
 
 LOOK = ToolSpec("look", "Look at a shelf.", {"type": "object", "properties": {"sku": {"type": "string"}}})
-DIALECTS = ("openai", "anthropic", "google")
+DIALECTS = ("openai", "openai-responses", "anthropic", "google")
 
 
 def encode(dialect: str, request: ModelRequest, model: str = "gemini-2.5-flash") -> JsonObject:
     match dialect:
         case "openai":
             return openai_wire.encode(request, "m", official=True)
+        case "openai-responses":
+            return responses_body(request)
         case "anthropic":
             return anthropic_wire.encode(request, "m")
         case _:
             return google_wire.encode(request, model, provider="gemini")
+
+
+def responses_body(request: ModelRequest, model: str = "m", *, official: bool = True) -> JsonObject:
+    history = items_of(request.messages, official=official, reasons=True, store=False)
+    return responses_request.encode(request, history, model, official=official)
 
 
 def with_settings(dialect: str, settings: Settings) -> JsonObject:
@@ -57,6 +67,8 @@ def said(dialect: str, *parts: Part, made_by: str) -> list[JsonValue]:
     results = [ToolResult(p.id, "7", name=p.name) for p in parts if isinstance(p, ToolCall)]
     messages = [user_message("Go"), Message("assistant", parts, made_by), user_message(results or "On")]
     body = encode(dialect, ModelRequest(messages))
+    if dialect == "openai-responses":
+        return [m for m in objs(body["input"]) if m.get("role") != "user" and m.get("type") != "function_call_output"]
     key = "contents" if dialect == "google" else "messages"
     return [m for m in objs(body[key]) if m["role"] in ("assistant", "model")]
 
@@ -67,6 +79,10 @@ def openai_answer(**message: JsonValue) -> ModelTurn:
 
 def anthropic_answer(*blocks: JsonObject, stop_reason: str = "end_turn", **more: JsonValue) -> ModelTurn:
     return anthropic_wire.decode({"content": blocks, "stop_reason": stop_reason, **more})
+
+
+def responses_answer(*output: JsonObject, status: str = "completed", **more: JsonValue) -> ModelTurn:
+    return decode_response({"status": status, "output": output, **more})
 
 
 def google_answer(*parts: JsonObject, reason: str = "STOP") -> ModelTurn:
@@ -519,6 +535,9 @@ def test_from_gemini_3_on_calls_of_other_models_bear_the_documented_stand_in() -
     ("dialect", "settings", "name"),
     [
         ("openai", Settings(thinking_tokens=5), "budget of tokens"),
+        ("openai-responses", Settings(thinking_tokens=5), "budget of tokens"),
+        ("openai-responses", Settings(seed=0), "seed.*openai-chat"),
+        ("openai-responses", Settings(stop=("a",)), "stop.*openai-chat"),
         ("anthropic", Settings(seed=0), "seed"),
         ("google", Settings(parallel_tool_calls=False), "parallel_tool_calls"),
     ],
@@ -541,6 +560,15 @@ def test_a_setting_that_the_api_lacks_is_refused_by_name(dialect: str, settings:
             Settings(tool_choice="look"),
             {"tool_choice": {"type": "function", "function": {"name": "look"}}},
         ),
+        (
+            "openai-responses",
+            Settings(temperature=0.0, top_p=0.0, max_tokens=9),
+            {"temperature": 0.0, "top_p": 0.0, "max_output_tokens": 9},
+        ),
+        ("openai-responses", Settings(parallel_tool_calls=False), {"parallel_tool_calls": False}),
+        ("openai-responses", Settings(tool_choice="none"), {"tool_choice": "none"}),
+        ("openai-responses", Settings(tool_choice="required"), {"tool_choice": "required"}),
+        ("openai-responses", Settings(tool_choice="look"), {"tool_choice": {"type": "function", "name": "look"}}),
         ("anthropic", Settings(temperature=0.0, top_p=0.0), {"temperature": 0.0, "top_p": 0.0}),
         ("anthropic", Settings(stop=("a",)), {"stop_sequences": ["a"]}),
         (
@@ -588,7 +616,7 @@ def test_a_setting_is_sent_in_the_providers_words(dialect: str, settings: Settin
 def test_a_setting_that_is_none_is_not_sent(dialect: str) -> None:
     body = with_settings(dialect, Settings())
 
-    assert set(body) <= {"model", "messages", "contents", "tools", "max_tokens"}
+    assert set(body) <= {"model", "messages", "contents", "tools", "max_tokens", "input", "include", "store"}
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -607,6 +635,18 @@ def test_extra_fields_lie_over_the_body_but_cannot_ask_for_a_stream(dialect: str
                 {
                     "type": "function",
                     "function": {"name": "look", "description": "Look at a shelf.", "parameters": LOOK.schema},
+                }
+            ],
+        ),
+        (
+            "openai-responses",
+            [
+                {
+                    "type": "function",
+                    "name": "look",
+                    "description": "Look at a shelf.",
+                    "parameters": LOOK.schema,
+                    "strict": False,
                 }
             ],
         ),
@@ -636,6 +676,17 @@ HISTORIES: dict[str, tuple[Part, ...]] = {
         reasoning_content="SECRET THOUGHT",
         reasoning_details=[{"data": "SECRET DETAIL"}],
         tool_calls=[{"id": "call_1", "function": {"name": "look", "arguments": '{"sku": "A"}'}}],
+    ).parts,
+    "openai-responses": responses_answer(
+        {
+            "type": "reasoning",
+            "id": "rs_1",
+            "summary": [{"type": "summary_text", "text": "SECRET THOUGHT"}],
+            "encrypted_content": "SECRET DATA",
+        },
+        {"type": "message", "content": [{"type": "output_text", "text": "I look."}], "phase": "SECRET PHASE"},
+        {"type": "web_search_call", "id": "ws_1", "action": "SECRET SEARCH"},
+        {"type": "function_call", "call_id": "call_1", "name": "look", "arguments": '{"sku": "A"}'},
     ).parts,
     "anthropic": anthropic_answer(
         {"type": "thinking", "thinking": "SECRET THOUGHT", "signature": "SECRET SIGNATURE"},
@@ -671,9 +722,14 @@ def test_only_the_dialect_that_made_a_turn_is_shown_what_only_it_understands(par
 @pytest.mark.parametrize("made_by", DIALECTS)
 @pytest.mark.parametrize("to", DIALECTS)
 def test_text_and_calls_cross_from_every_dialect_to_every_other(made_by: str, to: str) -> None:
-    [sent] = said(to, *HISTORIES[made_by], made_by="" if made_by != to else made_by)
+    first, *others = said(to, *HISTORIES[made_by], made_by="" if made_by != to else made_by)
+    sent: JsonValue = [first, *others] if to == "openai-responses" else first
 
     match to:
+        case "openai-responses":
+            items = [item for item in objs(sent) if item.get("type") not in ("reasoning", "web_search_call")]
+            assert [item.get("content") or item.get("name") for item in items] == ["I look.", "look"]
+            assert (items[1]["call_id"], json.loads(str(items[1]["arguments"]))) == ("call_1", {"sku": "A"})
         case "openai":
             call = obj(objs(obj(sent)["tool_calls"])[0]["function"])
             assert obj(sent)["content"] == "I look."
@@ -702,6 +758,9 @@ def test_arguments_that_were_no_json_go_back_where_the_model_can_see_them() -> N
     assert objs(obj(said("anthropic", call, made_by="openai")[0])["content"])[0]["input"] == {
         "INVALID_JSON": '{"sku": '
     }
+    assert obj(said("openai-responses", call, made_by="openai")[0])["arguments"] == '{"sku": '
+    elsewhere = objs(responses_body(history, official=False)["input"])[0]
+    assert json.loads(str(elsewhere["arguments"])) == {"INVALID_JSON": '{"sku": '}
     part = objs(obj(said("google", call, made_by="openai")[0])["parts"])[0]
     assert obj(part["functionCall"])["args"] == {"INVALID_JSON": '{"sku": '}
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import httpx
 
-from understudy.providers import Anthropic, Gemini, OpenAI, Timing, Vertex
+from understudy.providers import Anthropic, Gemini, OpenAI, OpenAIResponses, Timing, Vertex
 from understudy.providers.http.model_client import HttpModel
 from understudy.vocabulary.context.scope import Scope, enter_scope
 from understudy.vocabulary.messages import JsonValue, ModelRequest, user_message
@@ -22,6 +22,10 @@ T = TypeVar("T")
 HELLO = ModelRequest([user_message("Hello")])
 
 OPENAI_REPLY: JsonValue = {"choices": [{"message": {"content": "Hi."}, "finish_reason": "stop"}]}
+RESPONSES_REPLY: JsonValue = {
+    "status": "completed",
+    "output": [{"type": "message", "content": [{"type": "output_text", "text": "Hi."}]}],
+}
 ANTHROPIC_REPLY: JsonValue = {"content": [{"type": "text", "text": "Hi."}], "stop_reason": "end_turn"}
 REPLY = b'{"choices": [{"message": {"content": "Hi."}, "finish_reason": "stop"}]}'
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(REPLY)
@@ -79,13 +83,14 @@ class Answers(httpx.MockTransport):
 
 MAKERS: dict[str, Callable[[httpx.BaseTransport, str], HttpModel]] = {
     "openai": lambda transport, key: OpenAI("gpt-4o", api_key=key, attempts=1, transport=transport),
+    "openai-responses": lambda transport, key: OpenAIResponses("gpt-5", api_key=key, attempts=1, transport=transport),
     "anthropic": lambda transport, key: Anthropic("claude", api_key=key, attempts=1, transport=transport),
     "gemini": lambda transport, key: Gemini("gemini-2.5-flash", api_key=key, attempts=1, transport=transport),
     "vertex": lambda transport, key: Vertex(
         "gemini-2.5-flash", access_token=key, project="p", attempts=1, transport=transport
     ),
 }
-"""Provider -> a client with one attempt that sends to a transport."""
+"""API -> a client with one attempt that sends to a transport."""
 
 
 @contextmanager

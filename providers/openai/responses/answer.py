@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from understudy.providers.openai.annotations import Told, annotations_in, citations_of
 from understudy.providers.wire.endings import neutral
 from understudy.providers.wire.json_values import (
     WrongShape,
     as_object,
     as_text,
+    beside,
     count,
     inner,
     is_array,
@@ -17,6 +19,7 @@ from understudy.providers.wire.json_values import (
     kept,
     text,
 )
+from understudy.vocabulary.citations import Citation
 from understudy.vocabulary.json_reading import arguments
 from understudy.vocabulary.messages import (
     FinishReason,
@@ -49,6 +52,7 @@ FOR_THE_CLIENT = frozenset(
     }
 )
 """Items that wait for an answer of the client, and have no neutral form. No agent can answer them."""
+FILES = ("file_citation", "container_file_citation")
 BETWEEN = "\n\n"  # The paragraphs of a summary come as texts of their own.
 
 
@@ -61,7 +65,10 @@ def decode(body: JsonObject) -> ModelTurn:
     if not is_array(body.get("output")) and not text(body, "status"):
         raise WrongShape(f"output must be an array, got a body with {', '.join(sorted(body)[:8]) or 'nothing'}")
     output = [as_object(item, "output[]") for item in items(body, "output", "output")]
-    parts = tuple([part for item in output for part in _parts(item)])
+    told = Told()
+    for item in output:
+        tell(told, item)
+    parts = (*[part for item in output for part in _parts(item)], *told.parts())
     refused = "".join([text(block, "refusal") for item in output for block in blocks_of(item)])
     raw = raw_reason(body, output)
     return ModelTurn(
@@ -80,7 +87,8 @@ def _parts(item: JsonObject) -> list[Part]:
     match item.get("type"):
         case "message":
             texts = [block for block in blocks_of(item) if block.get("type") == "output_text"]
-            return [TextPart(text(block, "text"), text(item, "phase") or None) for block in texts]
+            phase = text(item, "phase") or None
+            return [TextPart(text(block, "text"), phase, citations=sources_in(block)) for block in texts]
         case "function_call":
             given, bad = arguments(item.get("arguments"))
             return [ToolCall(call_id(item), as_text(item.get("name"), "function_call.name"), given, bad)]
@@ -96,6 +104,26 @@ def blocks_of(item: JsonObject) -> list[JsonObject]:
     if item.get("type") != "message":
         return []
     return [as_object(block, "message.content[]") for block in items(item, "content", "message.content")]
+
+
+def sources_in(block: JsonObject) -> tuple[Citation, ...]:
+    """Return the pages and files that a text names (OpenAI API, Web search and File search, Citations)."""
+    annotations = annotations_in(block)
+    files = [each for each in annotations if each.get("type") in FILES]
+    return (*citations_of(annotations), *[_file(each) for each in files])
+
+
+def _file(given: JsonObject) -> Citation:
+    start, end = count(given, "start_index"), count(given, "end_index")
+    if start is None or end is None or end <= start:
+        start = end = None
+    return Citation(title=text(given, "filename"), start=start, end=end, raw=beside(given))
+
+
+def tell(told: Told, item: JsonObject) -> None:
+    """Note the log probabilities of a message, in the form that chat completions have."""
+    for block in blocks_of(item):
+        told.take({"logprobs": {"content": block.get("logprobs")}})
 
 
 def thoughts_in(item: JsonObject) -> tuple[str, str]:

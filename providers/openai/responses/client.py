@@ -10,7 +10,9 @@ from understudy.orchestration.streaming.turn_assembler import TurnAssembler
 from understudy.providers.http.client_options import ClientOptions
 from understudy.providers.http.credentials import KeyLike, Secret
 from understudy.providers.http.model_client import HttpModel
-from understudy.providers.openai.families import OPENAI, family_of, is_official, is_own_host
+from understudy.providers.openai.families import OPENAI, is_own_host
+from understudy.providers.openai.settings import family
+from understudy.providers.wire.families import NEVER_REASONS
 from understudy.vocabulary.checks import checked_flag
 from understudy.vocabulary.messages import JsonObject, Message, ModelRequest, ModelTurn
 from understudy.vocabulary.pieces import Piece
@@ -116,8 +118,9 @@ class OpenAIResponses(HttpModel):
         return self._items(request.messages)
 
     def _items(self, messages: Sequence[Message]) -> list[JsonObject]:
-        reasons = family_of(self.model).encrypted
-        return items_of(messages, official=is_official(self._base()), reasons=reasons, store=self.store)
+        official = is_own_host(self._base())
+        reasons = family(self.model, official=official).levels is not NEVER_REASONS
+        return items_of(messages, official=official, reasons=reasons, store=self.store)
 
     def _base(self) -> str:
         return self._root(OPENAI, "OPENAI_BASE_URL")

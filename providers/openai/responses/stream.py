@@ -6,16 +6,20 @@ not used, because some proxies change them from event to event.
 
 from __future__ import annotations
 
+from understudy.orchestration.streaming.turn_assembler import joined
+from understudy.providers.openai.annotations import Told
 from understudy.providers.wire.endings import neutral
 from understudy.providers.wire.json_values import WrongShape, as_object, as_text, count, inner, items, kept, text
+from understudy.vocabulary.citations import Citation
 from understudy.vocabulary.json_reading import arguments_text
 from understudy.vocabulary.messages import JsonObject, OpaquePart, Part
 from understudy.vocabulary.pieces import CallPiece, Piece, ReasoningPiece, TextPiece, TurnEnd, UsagePiece, WholePiece
 
-from .answer import BETWEEN, REASONS, blocks_of, call_id, raw_reason, thoughts_in, usage_in
+from .answer import BETWEEN, REASONS, blocks_of, call_id, raw_reason, sources_in, tell, thoughts_in, usage_in
 from .input_items import DIALECT
 
 ITEM = 10_000  # Numbers of parts for each item: more contents than a message has.
+LAST = 1_000_000 * ITEM  # Behind all items.
 SUMMARY, THOUGHT, WHOLE = 0, 1, 2
 """Numbers of the parts of a reasoning item, counted from that of the item."""
 ENDS = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
@@ -35,14 +39,15 @@ class ResponsesStream:
         """Index -> the item as it was told last."""
         self._complete_ones: set[int] = set()
         """Indexes of the items that came whole."""
-        self._shown: dict[int, str] = {}
-        """Number of a part -> its text, or arguments, so far."""
+        self._shown: dict[int, list[str]] = {}
+        """Number of a part -> the pieces of its text, or of its arguments, so far."""
         self._phases: dict[int, str] = {}
         """Number of a text -> the phase that its pieces tell."""
         self._paragraph: dict[int, int | None] = {}
         """Number of a summary -> the paragraph that came last."""
         self._refusals: dict[int, list[str]] = {}
         """Number of a content -> the refusal so far."""
+        self._told = Told()
 
     @property
     def has_turn(self) -> bool:
@@ -80,7 +85,7 @@ class ResponsesStream:
         """Do nothing: this API has no such event, and some proxies send it behind the last one."""
 
     def rest(self) -> list[Piece]:
-        return []
+        return [WholePiece(part, LAST) for part in self._told.parts()]
 
     def end(self, parts: tuple[Part, ...]) -> TurnEnd | None:
         if not self.is_over:
@@ -110,6 +115,7 @@ class ResponsesStream:
         match item.get("type"):
             case "message":
                 self._items[index] = item
+                tell(self._told, item)
                 for place, block in enumerate(blocks_of(item)):
                     self._complete_block(number + place, block, found)
             case "function_call":
@@ -128,7 +134,7 @@ class ResponsesStream:
     def _complete_block(self, number: int, block: JsonObject, found: list[Piece]) -> None:
         match block.get("type"):
             case "output_text":
-                self._say(number, self._missing(number, text(block, "text")), found)
+                self._say(number, self._missing(number, text(block, "text")), found, sources_in(block))
             case "refusal" if number not in self._refusals:
                 self._refusals[number] = [text(block, "refusal")]
             case _:
@@ -149,25 +155,25 @@ class ResponsesStream:
 
     def _missing(self, number: int, whole: str) -> str:
         """Return what follows the text so far, if `whole` continues it."""
-        shown = self._shown.get(number, "")
+        shown = joined(self._shown.get(number, ()))
         return whole[len(shown) :] if whole.startswith(shown) else ""
 
-    def _say(self, number: int, words: str, found: list[Piece]) -> None:
+    def _say(self, number: int, words: str, found: list[Piece], sources: tuple[Citation, ...] = ()) -> None:
         phase = text(self._items.get(number // ITEM, {}), "phase")
-        if words or number not in self._shown or phase != self._phases[number]:
-            found.append(TextPiece(words, number, phase or None))
-        self._shown[number] = self._shown.get(number, "") + words
+        if words or sources or number not in self._shown or phase != self._phases[number]:
+            found.append(TextPiece(words, number, phase or None, citations=sources))
+        self._shown.setdefault(number, []).append(words)
         self._phases[number] = phase
 
     def _call(self, number: int, given: str, found: list[Piece]) -> None:
         if given:
             found.append(CallPiece(number, given))
-            self._shown[number] = self._shown.get(number, "") + given
+            self._shown.setdefault(number, []).append(given)
 
     def _think(self, number: int, words: str, found: list[Piece]) -> None:
         if words:
             found.append(ReasoningPiece(words, number))
-            self._shown[number] = self._shown.get(number, "") + words
+            self._shown.setdefault(number, []).append(words)
 
     def _summarise(self, event: JsonObject, found: list[Piece]) -> None:
         number, words = _index(event) * ITEM + SUMMARY, text(event, "delta")
