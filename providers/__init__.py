@@ -10,15 +10,18 @@ from understudy.providers.http.limits.registry import limit_figures, set_limits
 from understudy.providers.http.retries import Timing
 from understudy.providers.offline.doubles import FunctionModel, ScriptedModel
 from understudy.providers.offline.rehearsal import Rehearsal
+from understudy.providers.openai.azure import AzureOpenAI
 from understudy.providers.openai.client import OpenAI
 from understudy.providers.openai.responses.client import OpenAIResponses
 from understudy.providers.tape.recorder import Recorder
 from understudy.providers.tape.replay import Replay
+from understudy.providers.vertex_claude import VertexClaude
 
 from .catalogue import resolve
 
 __all__ = [
     "Anthropic",
+    "AzureOpenAI",
     "ClientOptions",
     "FunctionModel",
     "Gemini",
@@ -32,6 +35,7 @@ __all__ = [
     "Secret",
     "Timing",
     "Vertex",
+    "VertexClaude",
     "limit_figures",
     "resolve",
     "set_limits",

@@ -14,9 +14,11 @@ from understudy.providers.http.environment import first_set
 from understudy.providers.http.forks import renew_after_fork
 from understudy.providers.http.model_client import HttpModel
 from understudy.providers.offline.rehearsal import Rehearsal
+from understudy.providers.openai.azure import AzureOpenAI
 from understudy.providers.openai.client import OpenAI
 from understudy.providers.openai.families import OPENAI, family_of, is_official
 from understudy.providers.openai.responses.client import OpenAIResponses
+from understudy.providers.vertex_claude import VertexClaude
 from understudy.vocabulary.models import Model, ModelName
 from understudy.vocabulary.presets import PRESETS
 
@@ -25,6 +27,7 @@ CLIENTS: dict[str, Callable[..., HttpModel]] = {
     "anthropic": Anthropic,
     "gemini": Gemini,
     "vertex": Vertex,
+    "azure": AzureOpenAI,
     **{name: partial(OpenAI, preset=preset) for name, preset in PRESETS.items()},
 }
 """Provider -> its client; `with_api` tells which of two it is for OpenAI."""
@@ -47,6 +50,8 @@ def with_api(name: ModelName, base_url: str | None = None) -> ModelName:
 
 def client_of(name: ModelName) -> Callable[..., HttpModel] | None:
     """Return the client for a name that has its API; None for a provider without a client."""
+    if name.provider == "vertex" and name.model.startswith("claude"):
+        return VertexClaude
     return OpenAIResponses if name.api == "responses" else CLIENTS.get(name.provider)
 
 

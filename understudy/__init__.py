@@ -121,6 +121,7 @@ if TYPE_CHECKING:
     from understudy.orchestration.front_ends.event_json import event_json
     from understudy.providers import (
         Anthropic,
+        AzureOpenAI,
         ClientOptions,
         FunctionModel,
         Gemini,
@@ -134,6 +135,7 @@ if TYPE_CHECKING:
         Secret,
         Timing,
         Vertex,
+        VertexClaude,
         set_limits,
     )
     from understudy.run_logging import LoggingCallback
@@ -514,6 +516,7 @@ else:
         "understudy.vocabulary.context.prices": ("Price",),
         "understudy.providers": (
             "Anthropic",
+            "AzureOpenAI",
             "ClientOptions",
             "FunctionModel",
             "Gemini",
@@ -527,6 +530,7 @@ else:
             "Secret",
             "Timing",
             "Vertex",
+            "VertexClaude",
             "set_limits",
         ),
         "understudy.vocabulary.context.scope": (
@@ -622,6 +626,7 @@ __all__ = [
     "AwaitApproval",
     "AwaitChildren",
     "AwaitInput",
+    "AzureOpenAI",
     "BadReply",
     "Block",
     "Budget",
@@ -840,6 +845,7 @@ __all__ = [
     "Usage",
     "UsagePiece",
     "Vertex",
+    "VertexClaude",
     "WaitingRun",
     "WholePiece",
     "WindowedMemory",

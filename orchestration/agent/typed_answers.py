@@ -64,6 +64,8 @@ def _is_native(spec: OutputSpec, model: ModelName | Model, has_tools: bool) -> b
     never = NO_SCHEMAS.get(provider)
     if never is not None and never.match(name):
         return False
+    if provider == "vertex" and name.startswith("claude"):  # Claude API, Structured outputs: not on Vertex AI.
+        return False
     if provider == "anthropic":
         return strict_schema(spec.schema, recursive=False) is not None
     return not (provider in ("gemini", "vertex") and has_tools and ONE_OR_THE_OTHER.search(name))

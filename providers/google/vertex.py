@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar, Unpack
-from urllib.parse import quote
+from typing import Unpack
 
-from understudy.errors import AuthenticationError
 from understudy.providers.http.client_options import ClientOptions
-from understudy.providers.http.credentials import KeyLike, KeySource, Secret
-from understudy.providers.http.environment import first_set
-from understudy.providers.http.model_client import HttpModel
-from understudy.providers.http.options import checked_version, checked_word
+from understudy.providers.http.credentials import KeyLike
 from understudy.vocabulary.messages import JsonObject, ModelRequest, ModelTurn
 
 from . import wire
-from .default_credentials import DefaultCredentials
 from .stream import GoogleStream
-
-API_VERSION = "v1"
-PROJECT = "GOOGLE_CLOUD_PROJECT"
-LOCATION = "GOOGLE_CLOUD_LOCATION"
-ANYWHERE = "global"  # Vertex AI, Locations: the endpoint without a region.
+from .vertex_model import API_VERSION, VertexModel
 
 
-class Vertex(HttpModel):
-    """A Gemini model on Vertex AI.
+class Vertex(VertexModel):
+    """A Gemini model on Vertex AI; `VertexClaude` is the client of Claude there.
 
     Blocking, and safe to share between threads. Making one checks the options and needs no token.
 
@@ -43,8 +32,7 @@ class Vertex(HttpModel):
         options: those that all clients share, `ClientOptions`.
     """
 
-    provider = "vertex"
-    _key_parameter: ClassVar[str] = "access_token"
+    publisher = "google"
 
     def __init__(
         self,
@@ -57,40 +45,23 @@ class Vertex(HttpModel):
         api_version: str = API_VERSION,
         **options: Unpack[ClientOptions],
     ) -> None:
-        self._given_project = None if project is None else checked_word(project, "project")
-        self._given_location = None if location is None else checked_word(location, "location")
-        self._version = checked_version(api_version)
-        self._defaults = DefaultCredentials(self.provider)
-        super().__init__(model, api_key=access_token, base_url=base_url, **options)
-
-    def _find_keys(self) -> KeySource:
-        return self._defaults if self._given_key is None else super()._find_keys()
-
-    def _project(self) -> str:
-        project = self._given_project or first_set(PROJECT)
-        if project is None and self._given_key is None:
-            project = self._defaults.project()
-        if project is None:
-            raise AuthenticationError(f"no project for vertex: set {PROJECT}, or pass project=", provider=self.provider)
-        return checked_word(project, PROJECT)
-
-    def _counted_by(self, key: Secret) -> str:
-        return self._project()  # Vertex AI, Quotas: they are the project's, and tokens are renewed each hour
+        super().__init__(
+            model,
+            access_token=access_token,
+            project=project,
+            location=location,
+            base_url=base_url,
+            api_version=api_version,
+            **options,
+        )
+        if self.model.startswith("claude"):
+            raise ValueError(f"Vertex is the client of Gemini; for Claude write VertexClaude({self.model!r})")
 
     def _url(self) -> str:
         return f"{self._place()}:generateContent"
 
     def _stream_url(self) -> str:
         return f"{self._place()}:streamGenerateContent?alt=sse"
-
-    def _place(self) -> str:
-        location = self._given_location or checked_word(first_set(LOCATION) or ANYWHERE, LOCATION)
-        place = f"projects/{self._project()}/locations/{location}"
-        model = f"publishers/google/models/{quote(self.model, safe='')}"
-        return f"{self._root(f'https://{host(location)}')}/{self._version}/{place}/{model}"
-
-    def _auth(self, key: Secret) -> Mapping[str, str]:
-        return {"authorization": f"Bearer {key.reveal()}"}
 
     def _encode(self, request: ModelRequest) -> JsonObject:
         return wire.encode(request, self.model, provider=self.provider)
@@ -103,14 +74,3 @@ class Vertex(HttpModel):
 
     def _decoder(self) -> GoogleStream:
         return GoogleStream()
-
-
-def host(location: str) -> str:
-    """Return the host of a location (Vertex AI, Locations and endpoints)."""
-    match location:
-        case "global":
-            return "aiplatform.googleapis.com"
-        case "us" | "eu":
-            return f"aiplatform.{location}.rep.googleapis.com"
-        case _:
-            return f"{location}-aiplatform.googleapis.com"

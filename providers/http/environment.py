@@ -15,6 +15,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "anthropic": ("ANTHROPIC_API_KEY",),
     "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     "vertex": (),
+    "azure": ("AZURE_OPENAI_AD_TOKEN", "AZURE_OPENAI_API_KEY"),
     **{preset.name: preset.key_variables for preset in PRESETS.values()},
 }
 """Provider -> the variables of its key; the first one that is set counts."""

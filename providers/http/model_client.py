@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from math import inf
 from types import TracebackType
-from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from understudy.errors import AuthenticationError, ProviderError
 from understudy.providers.wire.endings import usage_of, with_usage_of
@@ -55,7 +55,7 @@ class HttpModel(ABC):
     """
 
     provider: str
-    _key_parameter: ClassVar[str] = "api_key"
+    _key_parameter: str = "api_key"
     """The name of the client's parameter with the key, for errors."""
 
     def __init__(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from typing import cast
 
-from understudy.providers.catalogue import CLIENTS, client_of, with_api
+from understudy.providers.catalogue import client_of, with_api
 from understudy.specs.grammar.agent import AgentGrammar
 from understudy.specs.reading.problems import listed
 from understudy.vocabulary.messages import JsonValue
@@ -18,6 +19,7 @@ OPTIONS = {
     "project": "project",
     "location": "location",
     "betas": "betas",
+    "endpoint": "endpoint",
     "attempt_timeout": "timeout",
     "idle_timeout": "idle_timeout",
     "attempts": "attempts",
@@ -57,19 +59,19 @@ def option_problem(name: ModelName, key: str, value: JsonValue) -> str:
     """Return why a key of an agent cannot be an option of its model's client; empty if it can, or is no option."""
     if key not in OPTIONS or value is None:
         return ""
-    taken = _taken_by(name.provider)
+    taken = _taken_by(name)
     if OPTIONS[key] not in taken:
         known = listed([key for key, option in OPTIONS.items() if option in taken], "no such options")
         return f"{name.provider} has no {key!r}; it takes {known}"
     if not isinstance(value, str | list):
         return ""
     try:
-        client(ModelName(name.provider, "a-model", name.api), {OPTIONS[key]: value})
+        client(name if name.model.isprintable() else replace(name, model="a-model"), {OPTIONS[key]: value})
     except (TypeError, ValueError) as error:
         return str(error)
     return ""
 
 
-def _taken_by(provider: str) -> set[str]:
-    made = CLIENTS.get(provider)
+def _taken_by(name: ModelName) -> set[str]:
+    made = client_of(name)
     return set() if made is None else set(inspect.signature(made).parameters)

@@ -324,6 +324,7 @@ class AgentGrammar(Grammar):
     api_version: str | None = Field(default=None, description="the version of the API; not for `openai`")
     project: str | None = Field(default=None, description="Google Cloud project, for `vertex`")
     location: str | None = Field(default=None, description="Google Cloud region, for `vertex`")
+    endpoint: str | None = Field(default=None, description="address of the resource on Azure, for `azure`")
     betas: list[str] | None = Field(default=None, description="names of beta features, for `anthropic`")
     model_timeout: float | None = Field(
         default=DEFAULT_MODEL_TIMEOUT,

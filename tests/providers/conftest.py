@@ -19,6 +19,10 @@ VARIABLES = (
     "GOOGLE_API_KEY",
     "GOOGLE_CLOUD_PROJECT",
     "GOOGLE_CLOUD_LOCATION",
+    "AZURE_OPENAI_ENDPOINT",
+    "AZURE_OPENAI_API_KEY",
+    "AZURE_OPENAI_AD_TOKEN",
+    "OPENAI_API_VERSION",
     "UNDERSTUDY_OFFLINE",
     *(name for preset in PRESETS.values() for name in (preset.address_variable, *preset.key_variables) if name),
 )

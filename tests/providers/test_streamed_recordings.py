@@ -88,7 +88,9 @@ def test_a_client_streams_over_http_what_the_library_of_the_provider_reads(case:
     assert assembler.turn() == replace(case.turn, request_id=case.request_id)
     asked = obj(wire.log_of(server)[-1]["body"])
     assert asked.get("stream") == case.request.get("stream")
-    assert ("stream_options" in asked) == case.path.endswith("/chat/completions")
+    # The recorded version of Azure is older than the option.
+    asks = case.path.endswith("/chat/completions") and case.provider != "azure-openai"
+    assert ("stream_options" in asked) == asks
 
 
 @pytest.mark.parametrize(

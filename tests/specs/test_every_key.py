@@ -273,6 +273,10 @@ ROWS: dict[str, Row] = {
     ),
     "AgentGrammar.api_version": (lambda: model_with("api_version", "v7", "gemini")["_version"], "v7"),
     "AgentGrammar.betas": (lambda: model_with("betas", ["a-2025"], "anthropic")["_betas"], ("a-2025",)),
+    "AgentGrammar.endpoint": (
+        lambda: model_with("endpoint", "https://me.test", "azure")["base_url"],
+        "https://me.test",
+    ),
     "AgentGrammar.project": (lambda: model_with("project", "p", "vertex")["_given_project"], "p"),
     "AgentGrammar.location": (lambda: model_with("location", "l", "vertex")["_given_location"], "l"),
     "AgentGrammar.model_timeout": (lambda: agent_with("model_timeout", 17.5), 17.5),

@@ -47,10 +47,15 @@ GRAMMARS: dict[Callable[..., object], type[Grammar]] = {
     us.Anthropic: agent.AgentGrammar,
     us.Gemini: agent.AgentGrammar,
     us.Vertex: agent.AgentGrammar,
+    us.VertexClaude: agent.AgentGrammar,
+    us.AzureOpenAI: agent.AgentGrammar,
 }
 """What a spec makes -> the mapping that says so."""
 
+CLIENTS = (us.OpenAI, us.OpenAIResponses, us.Anthropic, us.Gemini, us.Vertex, us.VertexClaude, us.AzureOpenAI)
+
 CALLED = {
+    "AzureOpenAI.deployment": "model",
     "MaxIterationsCriteria.limit": "max",
     "ParallelAgent.children": "steps",
     "ParallelAgent.merge": "merge_strategy",
@@ -61,11 +66,7 @@ CALLED = {
     "WindowedMemory.turns": "window_size",
     "PersistentMemory.turns": "window_size",
     "Child.actor": "ref",
-    **{
-        f"{client.__name__}.{option}": key
-        for client in (us.OpenAI, us.OpenAIResponses, us.Anthropic, us.Gemini, us.Vertex)
-        for key, option in OPTIONS.items()
-    },
+    **{f"{client.__name__}.{option}": key for client in CLIENTS for key, option in OPTIONS.items()},
 }
 """Parameter -> its key, where they differ."""
 
@@ -88,14 +89,13 @@ NOT_IN_SPECS = {
     "Anthropic.api_key": A_SECRET,
     "Gemini.api_key": A_SECRET,
     "Vertex.access_token": A_SECRET,
-    **{
-        f"{client.__name__}.{name}": FOR_TESTS
-        for client in (us.OpenAI, us.OpenAIResponses, us.Anthropic, us.Gemini, us.Vertex)
-        for name in ("transport", "timing")
-    },
+    "VertexClaude.access_token": A_SECRET,
+    "AzureOpenAI.api_key": A_SECRET,
+    "AzureOpenAI.token": A_SECRET,
+    **{f"{client.__name__}.{name}": FOR_TESTS for client in CLIENTS for name in ("transport", "timing")},
     **{
         f"{client.__name__}.extra_headers": "headers may hold keys, which never stand in a spec; a model with some is registered"
-        for client in (us.OpenAI, us.OpenAIResponses, us.Anthropic, us.Gemini, us.Vertex)
+        for client in CLIENTS
     },
 }
 """Parameter -> why no spec says it."""

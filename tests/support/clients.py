@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from understudy.providers import Anthropic, Gemini, OpenAI, OpenAIResponses, Vertex
+from understudy.providers import Anthropic, AzureOpenAI, Gemini, OpenAI, OpenAIResponses, Vertex
 from understudy.providers.http.model_client import HttpModel
 
 from .wire import Case
@@ -27,6 +27,15 @@ def client(case: Case, server: str, name: str = "", *, attempts: int = 1, timeou
                 location="us-central1",
                 base_url=base,
                 api_version=case.path.split("/")[1],
+                attempts=attempts,
+                timeout=timeout,
+            )
+        case "azure-openai":
+            return AzureOpenAI(
+                case.path.split("/")[3],
+                endpoint=base,
+                api_key="test-key",
+                api_version="2024-02-01",
                 attempts=attempts,
                 timeout=timeout,
             )

@@ -25,6 +25,7 @@ PROVIDERS = {
     "gemini": "gemini",
     "google": "gemini",
     "vertex": "vertex",
+    "azure": "azure",
     "rehearsal": "rehearsal",
     **{name: name for name in PRESETS},
 }
