@@ -8,6 +8,7 @@
     │   ├── AuthenticationError         the key is missing or refused
     │   ├── ProviderTimeout             no answer in time; with a token to go on
     │   ├── ContextOverflow             the request is longer than the model's context window
+    │   ├── ContentBlocked              the prompt was refused, or the whole answer held back, because of what it says
     │   └── BadReply                    the answer breaks the API's format
     ├── ToolError                       a tool failed, and the run was told to raise
     │   ├── ToolTimeout
@@ -261,6 +262,46 @@ class ContextOverflow(ProviderError):
         self.limit = limit
         self.run_id = run_id
         self.token = token
+
+
+class ContentBlocked(ProviderError):
+    """The provider refused the prompt, or held back the whole answer, because of what it says. Not retried, and its `.token` is
+    empty: the same prompt would be blocked again. Another model may answer it.
+
+    Attributes:
+        reason: the provider's own word for why, such as `SAFETY`, `content_filter` or `refusal`; empty if it has none.
+        categories: what was found, in the provider's words, such as `HARM_CATEGORY_HATE_SPEECH` or `violence`; empty if it
+            does not say.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        reason: str = "",
+        categories: tuple[str, ...] = (),
+        provider: str = "",
+        status: int | None = None,
+        code: str = "",
+        type: str = "",
+        retry_after: float | None = None,
+        retryable: bool = False,
+        partial: ModelTurn | None = None,
+        request_id: str = "",
+    ) -> None:
+        super().__init__(
+            message,
+            provider=provider,
+            status=status,
+            code=code,
+            type=type,
+            retry_after=retry_after,
+            retryable=retryable,
+            partial=partial,
+            request_id=request_id,
+        )
+        self.reason = reason
+        self.categories = categories
 
 
 class BadReply(ProviderError):

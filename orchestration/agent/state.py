@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 from understudy.errors import (
     BadReply,
     CallbackAbort,
+    ContentBlocked,
     RunCancelled,
     ToolError,
     ToolTimeout,
@@ -101,7 +102,9 @@ class ToolRound:
         return Message("user", tuple([self.results[call.id] for call in self.calls]))
 
 
-FailureKind: TypeAlias = Literal["tool", "tool_timeout", "tool_unavailable", "cancelled", "bad_reply", "callback"]
+FailureKind: TypeAlias = Literal[
+    "tool", "tool_timeout", "tool_unavailable", "cancelled", "bad_reply", "blocked", "callback"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +119,16 @@ class Failure:
     """The name of the callback that ended the run, for the kind `callback`."""
     request_id: str = ""
     """The provider's id of the turn that ended the run."""
+    reason: str = ""
+    """The provider's word for why it blocked that turn."""
 
     def to_error(self) -> UnderstudyError:
         """Return the error that `next_step` raises; a new one each time, because tracebacks grow."""
         of_tools = {"tool": ToolError, "tool_timeout": ToolTimeout, "tool_unavailable": ToolUnavailable}
         if self.kind in of_tools:
             return of_tools[self.kind](self.message, tool=self.tool, call_id=self.call_id)
+        if self.kind == "blocked":
+            return ContentBlocked(self.message, reason=self.reason, code=self.reason, request_id=self.request_id)
         if self.kind == "callback":
             return CallbackAbort(self.message, callback=self.callback)
         return (

@@ -165,7 +165,10 @@ def _take_text(spec: RunSpec, state: RunState, turn: ModelTurn, met: str | None,
     state.text = text
     if turn.finish_reason == "paused":
         return  # the next request ends with this turn, and the model continues it
-    if turn.finish_reason == "other" or (not text and turn.finish_reason in ("length", "blocked")):
+    if turn.finish_reason == "blocked" and not text:
+        word = (turn.raw_finish_reason or "").removeprefix("blocked:")
+        state.fail(Failure("blocked", _no_answer(turn), request_id=turn.request_id, reason=word))
+    elif turn.finish_reason == "other" or (not text and turn.finish_reason == "length"):
         state.fail(Failure("bad_reply", _no_answer(turn), request_id=turn.request_id))
     elif is_question(text):
         state.question = question_in(text)

@@ -58,7 +58,6 @@ REASONS: dict[str, FinishReason] = {
     "IMAGE_PROHIBITED_CONTENT": "blocked",
     "IMAGE_RECITATION": "blocked",
     "LANGUAGE": "blocked",
-    "UNEXPECTED_TOOL_CALL": "blocked",
     "FUNCTION_CALL": "tool_calls",
 }
 """Gemini API, GenerateContentResponse, FinishReason; Google may add reasons."""

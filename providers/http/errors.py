@@ -5,7 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from understudy.errors import AuthenticationError, ContextOverflow, ProviderError, ProviderTimeout, RateLimited
+from understudy.errors import (
+    AuthenticationError,
+    ContentBlocked,
+    ContextOverflow,
+    ProviderError,
+    ProviderTimeout,
+    RateLimited,
+)
+from understudy.providers.wire.blocks import refused_for
 from understudy.providers.wire.json_values import is_array, is_object, items, text
 from understudy.vocabulary.json_reading import parse
 from understudy.vocabulary.messages import JsonObject, JsonValue
@@ -57,6 +65,17 @@ def _error(
             _message(said) or f"{provider} refused the request as longer than the model's context window",
             tokens=overflow.tokens,
             limit=overflow.limit,
+            provider=provider,
+            status=status,
+            code=_first(said, "code", "status", "type"),
+            type=_first(said, "type", "status"),
+        )
+    categories = refused_for(said, _message(said), status)
+    if categories is not None:
+        return ContentBlocked(
+            _message(said) or f"{provider} refused the request because of what it says",
+            reason=_first(said, "code", "status", "type"),
+            categories=categories,
             provider=provider,
             status=status,
             code=_first(said, "code", "status", "type"),

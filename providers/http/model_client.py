@@ -129,6 +129,7 @@ class HttpModel(ABC):
             RateLimited: HTTP status 429, still, at the last attempt.
             ProviderTimeout: an attempt took longer than `timeout`.
             BadReply: the response breaks the API's format.
+            ContentBlocked: the provider refused the prompt, or held the whole answer back, because of what it says.
             ProviderError: any other error of the API, or no connection.
             RunCancelled, RunTimedOut: the run that asks has ended.
             BudgetExceeded: the run's budget was used up while the call waited for a slot.
@@ -150,7 +151,7 @@ class HttpModel(ABC):
         turn so far as its `partial`.
 
         Raises:
-            ValueError, AuthenticationError, RateLimited, BadReply, ProviderError, RunCancelled, RunTimedOut,
+            ValueError, AuthenticationError, RateLimited, BadReply, ContentBlocked, ProviderError, RunCancelled, RunTimedOut,
                 BudgetExceeded: as by `complete`. BadReply also if the stream ends before the turn does.
             ProviderTimeout: an attempt took longer than `timeout`, or no byte came for `idle_timeout`.
         """

@@ -10,6 +10,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from understudy.errors import ProviderError
+from understudy.providers.wire.blocks import held_back
 from understudy.providers.wire.endings import unfinished, usage_of, with_usage_of
 from understudy.providers.wire.stream_decoder import StreamDecoder
 from understudy.vocabulary.context.scope import account_of_turn
@@ -134,6 +135,9 @@ class StreamedCall:
             raise not_json(self.outgoing, answer, str(error)) from None
         if end is None or turn is None:
             attempt.cut_off()
+        blocked = None if turn.finish_reason != "blocked" else held_back(without_key(turn, key), self.outgoing.provider)
+        if blocked is not None:
+            raise blocked
         if turn.finish_reason == "other":
             raise unfinished(without_key(turn, key), self.outgoing.provider)
         return replace(end, request_id=key.out_of(attempt.request_id)) if attempt.request_id else end

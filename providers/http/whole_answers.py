@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from understudy.providers.wire.blocks import held_back
 from understudy.providers.wire.endings import unfinished
 from understudy.providers.wire.json_values import WrongShape, as_object
 from understudy.vocabulary.json_reading import parse
@@ -13,6 +14,7 @@ from understudy.vocabulary.messages import JsonObject, ModelTurn
 from .attempt import Outgoing, Reply, not_json
 from .credentials import Secret
 from .errors import embedded_failure, failure
+from .hidden_turns import without_key
 
 Decode = Callable[[JsonObject], ModelTurn]
 
@@ -24,6 +26,7 @@ def turn_in(
 
     Raises:
         BadReply: the body breaks the API's format, or the turn has no known end.
+        ContentBlocked: the provider held the whole answer back.
         ProviderError: the status, or the body, tells an error.
     """
     provider = outgoing.provider
@@ -39,6 +42,9 @@ def turn_in(
         raise not_json(outgoing, replace(reply, body=clean), str(error)) from None
     except ValueError as error:
         raise not_json(outgoing, replace(reply, body=clean), f"not JSON: {error}") from None
+    blocked = None if turn is None or turn.finish_reason != "blocked" else held_back(without_key(turn, key), provider)
+    if blocked is not None:
+        raise blocked
     if turn is not None and turn.finish_reason != "other":
         return turn
     half = _half(clean, decode)

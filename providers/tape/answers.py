@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from understudy import errors
 from understudy.errors import UnderstudyError
@@ -18,7 +18,7 @@ from .redaction import Redactor
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-MADE_UP = ("run_id", "token")
+MADE_UP = ("run_id", "token", "path")
 """Attributes of errors that only have a meaning in one run."""
 
 
@@ -75,7 +75,7 @@ def _written_error(error: Exception, redactor: Redactor) -> JsonObject:
         message = f"{type(error).__module__}.{type(error).__qualname__}: {message}"
     tree: dict[str, JsonValue] = {"class": known.__name__, "message": redactor.text(message)}
     if isinstance(error, UnderstudyError):
-        kept = {name: value for name, value in vars(error).items() if name not in MADE_UP and _is_scalar(value)}
+        kept = {name: value for name, value in vars(error).items() if name not in MADE_UP and _is_kept(value)}
         tree["attributes"] = {name: redactor.plain(value) for name, value in kept.items()}
     return tree
 
@@ -88,8 +88,9 @@ def _read_error(tree: JsonObject) -> Exception:
     if isinstance(error, UnderstudyError):
         saved = inner(tree, "attributes")
         for name in ("retries_used_up", *vars(error)):
-            if name in saved and _is_scalar(saved[name]):
-                setattr(error, name, saved[name])
+            value = saved.get(name)
+            if name in saved and _is_kept(value):
+                setattr(error, name, tuple(value) if isinstance(value, list) else value)
     return error
 
 
@@ -105,5 +106,7 @@ def _class_named(name: str) -> type[Exception] | None:
     return found
 
 
-def _is_scalar(value: object) -> bool:
+def _is_kept(value: object) -> bool:
+    if isinstance(value, tuple | list):
+        return bool(value) and all(isinstance(each, str) for each in cast("Sequence[object]", value))
     return value is None or isinstance(value, str | int | float)

@@ -15,7 +15,9 @@ FAILED_THERE = frozenset(
 
 OpenRouter and Mistral say `error`, OpenAI's Responses `failed`, DeepSeek `insufficient_system_resource`, Z.ai `network_error`, vLLM `abort`.
 """
-MISFORMED = frozenset({"malformed_function_call", "malformed_response", "other", "image_other", "no_image"})
+MISFORMED = frozenset(
+    {"malformed_function_call", "unexpected_tool_call", "malformed_response", "other", "image_other", "no_image"}
+)
 """Gemini API, FinishReason: the model wrote something unreadable, or nothing; another attempt may succeed."""
 
 

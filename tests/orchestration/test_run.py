@@ -23,7 +23,7 @@ from tests.support.machines import (
     said,
     tool_ids,
 )
-from understudy.errors import BadReply, ProtocolViolation
+from understudy.errors import ContentBlocked, ProtocolViolation
 from understudy.orchestration import AgentRun, AwaitInput, CallModel, CallTools, Done, RunSpec
 from understudy.orchestration.agent.transcript import check_answered
 from understudy.vocabulary.messages import (
@@ -139,9 +139,9 @@ def test_a_request_stays_as_it_was_while_the_run_goes_on() -> None:
 def test_the_same_failure_is_a_new_error_each_time() -> None:
     run = run_of(PLAIN, [ModelTurn((), finish_reason="blocked")])
 
-    with pytest.raises(BadReply) as first:
+    with pytest.raises(ContentBlocked) as first:
         run.next_step()
-    with pytest.raises(BadReply) as second:
+    with pytest.raises(ContentBlocked) as second:
         run.next_step()
 
     assert first.value is not second.value

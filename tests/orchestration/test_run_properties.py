@@ -16,6 +16,7 @@ from tests.support.machines import make_spec, reloaded
 from understudy.errors import (
     BadReply,
     CallbackAbort,
+    ContentBlocked,
     MaxIterationsExceeded,
     ProtocolViolation,
     RunCancelled,
@@ -449,7 +450,7 @@ def test_a_run_that_reached_a_limit_goes_on_as_if_there_had_been_none(spec: RunS
             run.next_step()
         except MaxIterationsExceeded:
             run.extend(max_iterations=run.state.max_iterations + 1, max_turns=run.state.max_turns + 1)
-        except (BadReply, CallbackAbort, RunCancelled, ToolError):
+        except (BadReply, CallbackAbort, ContentBlocked, RunCancelled, ToolError):
             assert run.state.failure is not None  # the run's own end, at which `play` arrives too
         return run
 

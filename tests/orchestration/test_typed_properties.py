@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.machines import make_spec, reloaded
-from understudy.errors import BadReply, InvalidOutput, MaxIterationsExceeded
+from understudy.errors import BadReply, ContentBlocked, InvalidOutput, MaxIterationsExceeded
 from understudy.orchestration import AgentRun, AwaitInput, CallModel, CallTools, Done, RunSpec
 from understudy.vocabulary.messages import FinishReason, ModelTurn, OutputSpec, Part, TextPart, ToolCall, ToolResult
 from understudy.vocabulary.runs.outcomes import Complete
@@ -61,7 +61,7 @@ def perform(spec: RunSpec, script: list[Line], *, saving: bool = False) -> tuple
         run = reloaded(run) if saving else run
         try:
             step = run.next_step()
-        except (BadReply, InvalidOutput, MaxIterationsExceeded) as error:
+        except (BadReply, ContentBlocked, InvalidOutput, MaxIterationsExceeded) as error:
             return run, error
         match step:
             case CallModel():
@@ -149,4 +149,4 @@ def test_the_strategies_reach_every_ending() -> None:
 
     look()
 
-    assert seen >= {"Complete", "InvalidOutput", "BadReply", "NoneType"}
+    assert seen >= {"Complete", "InvalidOutput", "BadReply", "ContentBlocked", "NoneType"}

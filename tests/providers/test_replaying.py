@@ -22,6 +22,7 @@ from understudy import Agent, tool
 from understudy.errors import (
     AuthenticationError,
     BadReply,
+    ContentBlocked,
     MaxIterationsExceeded,
     ProviderError,
     ProviderTimeout,
@@ -261,7 +262,8 @@ ERRORS: list[Exception] = [
     RateLimited("slow down", provider="anthropic", status=429, retry_after=7.5, retryable=True),
     AuthenticationError("no key for openai", provider="openai"),
     ProviderTimeout("too late", provider="gemini", retryable=True),
-    BadReply("not JSON", provider="vertex", status=200),
+    BadReply("not JSON", provider="vertex", status=200, request_id="req-1"),
+    ContentBlocked("no", reason="content_filter", categories=("hate", "violence"), provider="openai", status=400),
     ToolError("no", tool="look", call_id="1"),
     ValueError("openai has no top_k"),
     KeyError("sku"),

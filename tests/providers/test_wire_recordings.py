@@ -9,7 +9,7 @@ import pytest
 from tests.support import wire
 from tests.support.clients import client
 from tests.support.wire import Case, obj
-from understudy.errors import AuthenticationError, ContextOverflow, ProviderError, RateLimited
+from understudy.errors import AuthenticationError, ContentBlocked, ContextOverflow, ProviderError, RateLimited
 from understudy.vocabulary.messages import JsonObject, JsonValue, ModelRequest, ModelTurn
 
 CASES = wire.cases()
@@ -24,12 +24,44 @@ COUNTS = {
 }
 ERRORS = {401: AuthenticationError, 429: RateLimited}
 
+BLOCKED = {
+    "gemini-gen-safety-block-a": (
+        "SAFETY",
+        ("HARM_CATEGORY_HATE_SPEECH",),
+        "gemini blocked the model's answer (SAFETY): there is no answer",
+    ),
+    "vertex-gen-prompt-blocked-a": (
+        "MODEL_ARMOR",
+        (),
+        "vertex blocked the prompt (MODEL_ARMOR): The prompt violated Prompt Injection and Jailbreak filters.",
+    ),
+    "vertex-gen-response-blocked-a": (
+        "MODEL_ARMOR",
+        (),
+        (
+            "vertex blocked the model's answer (MODEL_ARMOR): The response violated Responsible AI Safety settings "
+            "(Hate Speech, Harassment, Dangerous) filters."
+        ),
+    ),
+}
+"""Recorded answers that were held back -> reason, categories, message."""
+
 pytestmark = pytest.mark.skipif(not wire.FOLDER.is_dir(), reason=wire.MISSING)
 
 
 def ask(case: Case, server: str, request: ModelRequest | None = None) -> ModelTurn:
     with client(case, server) as model:
         return model.complete(case.wants if request is None else request)
+
+
+def turn_in(case: Case, server: str) -> ModelTurn:
+    """Return the turn of an answer, also of one that was held back."""
+    try:
+        return ask(case, server)
+    except ContentBlocked as error:
+        assert case.name in BLOCKED
+        assert error.partial is not None
+        return error.partial
 
 
 def picked(usage: JsonObject, path: str) -> JsonValue:
@@ -68,7 +100,7 @@ def test_there_are_33_recordings_without_a_stream() -> None:
 
 @pytest.mark.parametrize("case", ANSWERED, ids=lambda case: case.name)
 def test_a_recorded_answer_is_read_as_the_official_library_reads_it(case: Case, server: str) -> None:
-    turn = ask(case, server)
+    turn = turn_in(case, server)
 
     assert normalised(case, turn) == case.expected
     assert turn.request_id == case.request_id
@@ -94,11 +126,21 @@ def test_what_was_sent_says_what_the_recorded_request_said(case: Case, server: s
     try:
         ask(case, server)
     except ProviderError:
-        assert case in FAILING
+        assert case in FAILING or case.name in BLOCKED
 
     entry = wire.log_of(server)[-1]
     assert entry["case"] == case.name
     wire.same_request(case.api, obj(entry["body"]), case.request)
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.name in BLOCKED], ids=lambda case: case.name)
+def test_a_recorded_block_tells_its_reason_and_what_was_found(case: Case, server: str) -> None:
+    with pytest.raises(ContentBlocked) as caught:
+        ask(case, server)
+
+    error = caught.value
+    assert (error.reason, error.categories, str(error)) == BLOCKED[case.name]
+    assert (error.provider, error.status, error.code, error.retryable) == (case.provider, 200, error.reason, False)
 
 
 def test_the_wait_of_a_recorded_rate_limit_is_known(server: str) -> None:

@@ -70,7 +70,7 @@ ENDS = (
             rule=f"a turn that holds no whole answer fails the run: {turn.raw_finish_reason}, {len(turn.parts)} parts",
             agent=CLERK,
             turns=(turn,),
-            steps="model > BadReply",
+            steps="model > ContentBlocked" if turn.finish_reason == "blocked" else "model > BadReply",
             text=remedy,
             history=(said(*turn.parts),) if turn.parts else (),
         )
