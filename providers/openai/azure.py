@@ -101,7 +101,7 @@ class AzureOpenAI(HttpModel):
         return version not in V1 and version[: len(FIRST_WITH_NEW_FIELDS)] < FIRST_WITH_NEW_FIELDS
 
     def _encode(self, request: ModelRequest) -> JsonObject:
-        body = {**wire.encode(request, self.model, official=True)}
+        body = {**wire.encode(request, self.model, official=True, provider=self.provider)}
         if self._is_old() and "max_completion_tokens" in body and "max_completion_tokens" not in request.settings.extra:
             body["max_tokens"] = body.pop("max_completion_tokens")
         return body

@@ -84,7 +84,8 @@ class OpenAI(HttpModel):
 
     def _encode(self, request: ModelRequest) -> JsonObject:
         if self.preset is not None:
-            body = wire.encode(request, self.model, official=False, echo=self.preset.reasoning_field)
+            echo = self.preset.reasoning_field
+            body = wire.encode(request, self.model, official=False, echo=echo, provider=self.provider)
             return fitted(body, request, self.model, self.preset)
         return wire.encode(request, self.model, official=is_own_host(self._base()))
 

@@ -57,11 +57,11 @@ def fitted(body: JsonObject, request: ModelRequest, model: str, preset: Preset) 
     _rename(fit, "max_tokens", preset.max_tokens_field, settings.extra)
     _rename(fit, "seed", preset.seed_field, settings.extra)
     for name in preset.lacks:
-        if name in settings.extra or name not in fit:
+        if name in settings.extra or getattr(settings, name) in (None, "auto"):
             continue
         if name != "tool_choice" or not _is_for_answer(request):
             refuse(preset.name, name)
-        del fit[name]
+        fit.pop(name, None)
     if "tool_choice" in fit and "tool_choice" not in settings.extra:
         _fit_choice(fit, request, model, preset)
     if preset.call_id_length is not None and is_array(fit["messages"]):

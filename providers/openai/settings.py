@@ -22,17 +22,19 @@ def family(model: str, *, official: bool) -> Family:
     return family_of(model) if official else COMPATIBLE
 
 
-def chat_fields(settings: Settings, model: str, *, has_tools: bool, official: bool) -> dict[str, JsonValue]:
+def chat_fields(
+    settings: Settings, model: str, *, has_tools: bool, official: bool, provider: str = PROVIDER
+) -> dict[str, JsonValue]:
     """Return the fields that say how the model should answer, without those of the cache.
 
     Raises:
         ValueError: the API or the model's family lacks a setting.
     """
     row = family(model, official=official)
-    check_family(PROVIDER, row, settings)
+    check_family(provider, row, settings)
     if official and settings.reasoning == "max" and "max" in row.levels:
-        refuse(PROVIDER, "reasoning='max' in chat completions", "expected 'xhigh' or below, or use the Responses API")
-    cache_fields(settings, row)
+        refuse(provider, "reasoning='max' in chat completions", "expected 'xhigh' or below, or use the Responses API")
+    cache_fields(settings, row, provider)
     plain: dict[str, JsonValue] = {
         "temperature": settings.temperature,
         # OpenAI API, Chat completions: reasoning models refuse `max_tokens`; compatible servers may know only that.
@@ -42,9 +44,9 @@ def chat_fields(settings: Settings, model: str, *, has_tools: bool, official: bo
         "stop": list(settings.stop) or None,
         # OpenAI API, Chat completions: refused in a request without tools.
         "parallel_tool_calls": settings.parallel_tool_calls if has_tools else None,
-        "reasoning_effort": reasoning_word(PROVIDER, row, settings),
+        "reasoning_effort": reasoning_word(provider, row, settings),
         "verbosity": settings.verbosity,
-        "service_tier": tier_word(PROVIDER, TIERS, settings.service_tier),
+        "service_tier": tier_word(provider, TIERS, settings.service_tier),
         "tool_choice": _tool_choice(settings, has_tools),
     }
     return {name: value for name, value in plain.items() if value is not None}
@@ -62,7 +64,7 @@ def _tool_choice(settings: Settings, has_tools: bool) -> JsonValue:
             return {"type": "function", "function": {"name": name}}
 
 
-def cache_fields(settings: Settings, row: Family) -> Mapping[str, JsonValue]:
+def cache_fields(settings: Settings, row: Family, provider: str = PROVIDER) -> Mapping[str, JsonValue]:
     """Return the fields that say how long a cached prompt is kept.
 
     Raises:
@@ -73,7 +75,7 @@ def cache_fields(settings: Settings, row: Family) -> Mapping[str, JsonValue]:
     if settings.cache not in row.caches:
         known = ", ".join([repr(value) for value in row.caches])
         by_itself = f"it caches by itself; expected {known}" if known else "leave it out, or use extra"
-        refuse(PROVIDER, f"cache={settings.cache!r} for {row.name}", by_itself)
+        refuse(provider, f"cache={settings.cache!r} for {row.name}", by_itself)
     return row.caches[settings.cache]
 
 

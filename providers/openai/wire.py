@@ -82,13 +82,16 @@ IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 
 
-def encode(request: ModelRequest, model: str, *, official: bool, echo: str = ECHOED) -> JsonObject:
+def encode(
+    request: ModelRequest, model: str, *, official: bool, echo: str = ECHOED, provider: str = DIALECT
+) -> JsonObject:
     """Return the body for `request`.
 
     Args:
         official: whether the request goes to OpenAI itself: it refuses `max_tokens` for reasoning models, while compatible
             servers may know only that (OpenAI API, Chat completions: `max_completion_tokens`).
         echo: the field in which a compatible server takes reasoning back; empty for none.
+        provider: the name in errors.
 
     Raises:
         ValueError: the API lacks a setting or part.
@@ -103,7 +106,7 @@ def encode(request: ModelRequest, model: str, *, official: bool, echo: str = ECH
     if request.tools:
         body["tools"] = [_tool(tool, settings) for tool in request.tools]
     has_tools = bool(request.tools) or asks_for_tools(settings.extra)
-    body.update(chat_fields(settings, model, has_tools=has_tools, official=official))
+    body.update(chat_fields(settings, model, has_tools=has_tools, official=official, provider=provider))
     body.update(prompt_cache(request, family(model, official=official)))
     body.update(openai_format(request.output))
     return lay_over(body, settings.extra)

@@ -66,25 +66,38 @@ SERVERS = {
         needs_key=False,
         echo="reasoning",
         typed="schema",
-        lacks=("parallel_tool_calls", "tool_choice"),
+        lacks=("parallel_tool_calls", "tool_choice", "verbosity", "service_tier"),
     ),
     "vllm": Row("http://127.0.0.1:8000/v1", "VLLM_API_KEY", needs_key=False, echo="reasoning", typed="schema"),
     "llamacpp": Row(
         "http://127.0.0.1:8080/v1", "LLAMA_API_KEY", needs_key=False, echo="reasoning_content", typed="schema"
     ),
     "openrouter": Row("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", echo="reasoning"),
-    "groq": Row("https://api.groq.com/openai/v1", "GROQ_API_KEY", max_tokens="max_completion_tokens"),
+    "groq": Row(
+        "https://api.groq.com/openai/v1", "GROQ_API_KEY", max_tokens="max_completion_tokens", lacks=("verbosity",)
+    ),
     "deepseek": Row(
         "https://api.deepseek.com/v1",
         "DEEPSEEK_API_KEY",
         echo="reasoning_content",
-        lacks=("parallel_tool_calls", "seed"),
+        lacks=("parallel_tool_calls", "seed", "verbosity", "service_tier"),
     ),
     "mistral": Row(
-        "https://api.mistral.ai/v1", "MISTRAL_API_KEY", seed="random_seed", stream_options=False, typed="schema"
+        "https://api.mistral.ai/v1",
+        "MISTRAL_API_KEY",
+        seed="random_seed",
+        stream_options=False,
+        typed="schema",
+        lacks=("verbosity", "service_tier"),
     ),
 }
-VALUES: dict[str, Any] = {"parallel_tool_calls": True, "tool_choice": "required", "seed": 7}
+VALUES: dict[str, Any] = {
+    "parallel_tool_calls": True,
+    "tool_choice": "required",
+    "seed": 7,
+    "verbosity": "low",
+    "service_tier": "flex",
+}
 each_server = pytest.mark.parametrize("name", sorted(SERVERS))
 
 
@@ -152,8 +165,16 @@ def test_a_setting_that_a_server_lacks_is_refused_and_others_are_sent(name: str,
     if setting in SERVERS[name].lacks:
         with pytest.raises(ValueError, match=f"settings: {name} has no {setting}"):
             asked(name, request)
+        with pytest.raises(ValueError, match=f"agent 'a': settings: {name} has no {setting}"):
+            us.Agent("a", model=f"{name}:m", tools=[_look], settings=request.settings)
     else:
         assert VALUES[setting] in asked(name, request).values()
+
+
+@each_server
+def test_a_setting_that_no_compatible_server_has_is_refused_in_the_name_of_the_server(name: str) -> None:
+    with pytest.raises(ValueError, match=f"settings: {name} has no cache=True"):
+        asked(name, ModelRequest([user_message("Hi")], settings=Settings(cache=True)))
 
 
 @each_server
@@ -340,6 +361,7 @@ def test_a_preset_of_ones_own_is_a_provider(monkeypatch: pytest.MonkeyPatch) -> 
         ({"typed_by": "words"}, TypeError),
         ({"reasoning_field": None}, TypeError),
         ({"lacks": ["seed"]}, TypeError),
+        ({"lacks": ("sed",)}, ValueError),
         ({"call_id_length": True}, TypeError),
         ({"call_id_length": 0}, TypeError),
         ({"address": 7}, TypeError),

@@ -10,6 +10,18 @@ from typing import Literal
 NAME = re.compile(r"[a-z][a-z0-9_-]*")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
+REFUSABLE = (
+    "parallel_tool_calls",
+    "tool_choice",
+    "seed",
+    "verbosity",
+    "service_tier",
+    "reasoning",
+    "strict_tools",
+    "cache",
+)
+"""Settings that a server may lack; without the others a model can hardly be used."""
+
 TypedBy = Literal["schema", "schema unless tools", "tool"]
 """How a server holds a model to the form of a typed answer."""
 
@@ -65,6 +77,9 @@ class Preset:
                 raise ValueError(f"Preset: {variable[:40]!r} is not the name of an environment variable")
         if self.needs_key and not self.key_variables:
             raise ValueError("Preset: key_variables is empty; name the variable of the key, or pass needs_key=False")
+        for setting in self.lacks:
+            if setting not in REFUSABLE:
+                raise ValueError(f"Preset: lacks names {', '.join(REFUSABLE)}; got {setting!r}")
         re.compile(self.unforced)
 
 
@@ -112,7 +127,7 @@ PRESETS = _by_name(
             needs_key=False,
             typed_by="schema unless tools",
             reasoning_field="reasoning",
-            lacks=("parallel_tool_calls", "tool_choice"),
+            lacks=("parallel_tool_calls", "tool_choice", "verbosity", "service_tier"),
         ),
         # vLLM, OpenAI-compatible server: a schema holds for the whole answer, calls included.
         Preset(
@@ -154,6 +169,7 @@ PRESETS = _by_name(
             key_variables=("GROQ_API_KEY",),
             typed_by="tool",
             max_tokens_field="max_completion_tokens",
+            lacks=("verbosity",),
         ),
         # DeepSeek API, Create chat completion: `response_format` is text or json_object; no seed. Thinking mode: within a
         # tool loop reasoning goes back, and a tool cannot be forced.
@@ -163,7 +179,7 @@ PRESETS = _by_name(
             key_variables=("DEEPSEEK_API_KEY",),
             typed_by="tool",
             reasoning_field="reasoning_content",
-            lacks=("parallel_tool_calls", "seed"),
+            lacks=("parallel_tool_calls", "seed", "verbosity", "service_tier"),
             unforced="reasoner",
         ),
         # Mistral API, Chat: unknown fields are refused, `stream_options` and `max_completion_tokens` among them.
@@ -174,6 +190,7 @@ PRESETS = _by_name(
             typed_by="schema unless tools",
             seed_field="random_seed",
             stream_options=False,
+            lacks=("verbosity", "service_tier"),
             call_id_length=9,
         ),
     ]
