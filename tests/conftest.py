@@ -35,10 +35,14 @@ SLOW = (
     "mutants",  # copies of the package with a fault each
     "peers",  # real servers and Mermaid, on node
     "soak",  # thousands of runs
+    "actors/test_clock_jumps.py",  # leases of real processes, which must run out
+    "actors/test_frozen_processes.py",
     "actors/test_harmful_tools.py",
     "actors/test_lock_order.py",
+    "actors/test_shared_conversations.py",
     "actors/test_supervision_storms.py",
     "actors/test_trees.py",
+    "actors/test_turns_in_processes.py",
     "actors/test_wait_graphs.py",
     "actors/test_workers.py",
     "cli/test_canaries.py",
@@ -47,6 +51,7 @@ SLOW = (
     "cli/test_chat.py",
     "cli/test_command.py",
     "cli/test_examples.py",
+    "cli/test_text_on_terminals.py",
     "orchestration/test_run_properties.py",
     "orchestration/test_trees.py",
     "orchestration/test_typed_properties.py",

@@ -155,7 +155,9 @@ class Censored(StreamedScript):
         return says("censored")
 
 
-@pytest.mark.parametrize("model", [Censored([text_turn("secret")]), MagicMock(complete=lambda _: says("censored"))])
+@pytest.mark.parametrize(
+    "model", [Censored([text_turn("secret")]), MagicMock(complete=MagicMock(return_value=says("censored")))]
+)
 def test_a_stream_that_does_not_belong_to_complete_is_not_asked(model: Any) -> None:
     assert us.Agent("clerk", model=model).submit("go").result(WAIT).text == "censored"
 
