@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx
+import pydantic
 import pytest
 
 import understudy as us
 from tests.support.http import HELLO, Answers
+from tests.support.wire import objs
 from tests.support.wire_streams import as_events
 from understudy.errors import BadReply, ProviderError
 from understudy.providers import OpenAIResponses
@@ -26,6 +29,7 @@ from understudy.vocabulary.messages import (
     ModelRequest,
     ModelTurn,
     OpaquePart,
+    OutputSpec,
     Part,
     Settings,
     TextPart,
@@ -542,3 +546,76 @@ def test_an_agent_whose_answers_are_stored_sends_only_results() -> None:
 
     assert outcome.text == "Seven."
     assert asked(transport) == [(None, 1), ("resp_1", 1)]
+
+
+# --- beside the official library, and on a tape
+
+
+EVERYTHING = ModelRequest(
+    [
+        user_message(
+            [
+                TextPart("Look at these."),
+                ImagePart("QQ==", "image/png"),
+                FilePart("QQ==", "application/pdf", name="a.pdf"),
+                FilePart(url="https://x.test/b.pdf", media_type="application/pdf"),
+            ]
+        ),
+        Message(
+            "assistant",
+            (OpaquePart({**THOUGHT, "content": []}), OpaquePart({**SEARCH, "action": {"type": "search", "query": "a"}}))
+            + (TextPart("I look.", "commentary"), OpaquePart(SECOND), ToolCall("a", "look"), ToolCall("b", "look")),
+            DIALECT,
+        ),
+        user_message(
+            [
+                ToolResult("a", "seven", name="look"),
+                ToolResult("b", "a photo", name="look", parts=(ImagePart("QQ=="), FilePart("QQ==", "application/pdf"))),
+            ]
+        ),
+    ],
+    system="Be brief.",
+    tools=(LOOK,),
+    settings=Settings(
+        max_tokens=900,
+        tool_choice="look",
+        parallel_tool_calls=False,
+        reasoning="low",
+        verbosity="low",
+        service_tier="flex",
+        cache=True,
+        extra={"tools": [{"type": "web_search"}], "include": ["web_search_call.action.sources"]},
+    ),
+    output=OutputSpec("Verdict", {"type": "object", "properties": {"label": {"type": "string"}}}),
+)
+
+
+@pytest.mark.parametrize("store", [False, True])
+def test_a_request_has_the_types_of_the_official_library(store: bool) -> None:
+    sdk: Any = pytest.importorskip("openai.types.responses.response_create_params", reason="openai is not installed")
+    answers = answering(response(message("Hi.")))
+    client(answers, store=store).complete(EVERYTHING)
+    sent = answers.body()
+
+    types = pydantic.TypeAdapter[Any](sdk.ResponseCreateParamsNonStreaming)  # kept: iterables are checked when read
+    checked = types.validate_python(sent)
+
+    assert checked.keys() == sent.keys()
+    assert [entry.keys() for entry in checked["input"]] == [entry.keys() for entry in objs(sent["input"])]
+    assert [entry["type"] for entry in checked["tools"]] == ["function", "web_search"]
+
+
+def test_a_loop_with_reasoning_is_replayed_from_a_tape(path: Path) -> None:
+    @us.tool
+    def look() -> str:
+        """Look."""
+        return "seven"
+
+    answers = answering(response(THOUGHT, SEARCH, call()), response(message("Seven."), id="resp_2"))
+    with us.Recorder(path) as recorder:
+        recorded = us.Agent("clerk", model=recorder.record(client(answers)), tools=[look]).run("How many?")
+
+    replayed = us.Agent("clerk", model=us.Replay(path), tools=[look]).run("How many?")
+
+    assert (replayed.text, replayed.messages) == (recorded.text, recorded.messages) != ("", ())
+    assert objs(answers.body()["input"])[1:3] == [THOUGHT, SEARCH]

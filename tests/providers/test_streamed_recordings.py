@@ -14,7 +14,7 @@ from tests.support.clients import client
 from tests.support.http import HELLO
 from tests.support.wire import obj
 from tests.support.wire_streams import LONGEST, StreamCase, read, reader_of, stream_cases, turn_of
-from understudy.errors import ProviderError
+from understudy.errors import ProviderError, RateLimited
 from understudy.orchestration.streaming.turn_assembler import TurnAssembler
 from understudy.providers.wire.server_events import EventSplitter, ServerEvent
 from understudy.vocabulary.messages import ModelTurn
@@ -123,6 +123,18 @@ def test_an_error_inside_the_stream_keeps_its_words_and_what_came_before(server:
     assert not caught.value.retryable
     assert isinstance(caught.value.partial, ModelTurn)
     assert caught.value.partial.thinking == case.expected["thinking"]
+
+
+def test_an_error_inside_a_stream_of_responses_is_that_of_its_code(server: str) -> None:
+    case = next(case for case in CASES if case.name == "openai-resp-instream-error-a")
+    expected = obj(case.expected["error"])
+
+    with client(case, server) as model, pytest.raises(RateLimited) as caught:
+        list(model.stream(HELLO))
+
+    assert (caught.value.type, str(caught.value)) == (expected["type"], expected["message"])
+    assert (caught.value.status, caught.value.retryable) == (429, False)
+    assert model.in_flight.taken == 0
 
 
 @each_answer

@@ -12,6 +12,8 @@ from understudy.vocabulary.models import Model, ModelName
     ("text", "name"),
     [
         ("openai:gpt-4o", ModelName("openai", "gpt-4o")),
+        ("openai-chat:gpt-5", ModelName("openai", "gpt-5", "chat")),
+        ("openai-responses:gpt-4o", ModelName("openai", "gpt-4o", "responses")),
         ("anthropic:claude-haiku-4-5", ModelName("anthropic", "claude-haiku-4-5")),
         ("gemini:gemini-2.5-flash", ModelName("gemini", "gemini-2.5-flash")),
         ("google:gemini-2.5-flash", ModelName("gemini", "gemini-2.5-flash")),
