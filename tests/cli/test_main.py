@@ -358,6 +358,17 @@ def test_a_model_for_no_agent_is_refused_with_the_nearest_one(
     assert told in capsys.readouterr().err
 
 
+def test_a_named_model_that_lacks_a_setting_of_the_agent_is_refused(
+    shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (shop / "seeded.yaml").write_text("agents: [{id: a, model: rehearsal, settings: {seed: 1}}]")
+
+    assert main(["run", "seeded.yaml", "a", "x", "--model", "anthropic:claude-opus-5"]) == 2
+
+    told = "--model anthropic:claude-opus-5: agent 'a': settings: anthropic has no seed; leave it out"
+    assert told in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", ["", "f.__globals__", "__builtins__", "_hidden"])
 @pytest.mark.parametrize(
     "command", [("run", "odd.yaml", "a", "x"), ("check", "odd.yaml"), ("check", "odd.yaml", "--allow-code")]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import httpx
 import pytest
@@ -14,20 +15,25 @@ from understudy.providers.anthropic import wire as anthropic_wire
 from understudy.providers.anthropic.families import FAMILIES as CLAUDE
 from understudy.providers.google import wire as google_wire
 from understudy.providers.google.families import FAMILIES as GEMINI
+from understudy.providers.http.model_client import HttpModel
 from understudy.providers.openai import wire as openai_wire
-from understudy.providers.openai.families import COMPATIBLE, is_own_host
+from understudy.providers.openai.families import COMPATIBLE, OPENAI, is_own_host
 from understudy.providers.openai.families import FAMILIES as GPT
+from understudy.providers.openai.responses import request as responses_wire
+from understudy.providers.settings_page import APIS, NONE, SAMPLES, TOOL, Api, by_api, cell, settings_page
 from understudy.providers.wire.families import Family, family_of
 from understudy.vocabulary.messages import JsonObject, ModelRequest, Settings, user_message
 
 
 def body_of(model: str, settings: Settings) -> JsonObject:
-    """Return the request body for a model string; `server:` stands for a compatible server."""
+    """Return the request body for a model string; `server:` stands for a compatible server, `responses:` for that API."""
     provider, _, name = model.partition(":")
     request = ModelRequest((user_message("Hello"),), settings=settings)
     match provider:
         case "anthropic":
             return anthropic_wire.encode(request, name)
+        case "responses":
+            return responses_wire.encode(request, [], name)
         case "openai" | "server":
             return openai_wire.encode(request, name, official=provider == "openai")
         case _:
@@ -50,6 +56,7 @@ def said(model: str, settings: Settings) -> str:
     thinking = obj(body.get("thinking", {}))
     found = [
         body.get("reasoning_effort"),
+        obj(body.get("reasoning", {})).get("effort"),
         config.get("thinkingLevel", config.get("thinkingBudget")),
         obj(body.get("output_config", {})).get("effort"),
         thinking.get("budget_tokens") or (None if thinking.get("type") == "adaptive" else thinking.get("type")),
@@ -57,6 +64,7 @@ def said(model: str, settings: Settings) -> str:
     return next((str(word) for word in found if word is not None), ".")
 
 
+ROOT = Path(__file__).parents[2]
 ASKED: tuple[str | int, ...] = ("off", "minimal", "low", "medium", "high", "xhigh", "max", 8000)
 EFFORTS = "low medium high xhigh max"
 CLAUDE_4 = "disabled 1024 2048 8192 16384 - - 8000"
@@ -111,6 +119,16 @@ REASONING = {
     "openai:gpt-4.1-mini": ". - - - - - - -",
     "openai:ft:gpt-4o-mini-2024-07-18:shop::id": ". - - - - - - -",
     "openai:gpt-3.5-turbo": ". - - - - - - -",
+    "openai:gpt-5-search-api": ". - - - - - - -",
+    "openai:computer-use-preview": "- - low medium high - - -",
+    "openai:gpt-oss-120b": "- - low medium high - - -",
+    "openai:gpt-daybreak-blue-latest": "- - low medium high - - -",
+    "responses:gpt-5.6-sol": f"none - {EFFORTS} -",
+    "responses:gpt-6-luna": f"none - {EFFORTS} -",
+    "responses:gpt-6-astra": f"- - {EFFORTS} -",
+    "responses:gpt-5-nano": "- minimal low medium high - - -",
+    "responses:gpt-4o": ". - - - - - - -",
+    "responses:my-deployment": "none minimal low medium high xhigh max -",
     "openai:my-deployment": "none minimal low medium high xhigh - -",
     "server:gpt-5": "none minimal low medium high xhigh max -",
     "server:llama3.2": "none minimal low medium high xhigh max -",
@@ -170,6 +188,11 @@ def test_reasoning_becomes_the_word_of_the_models_family(model: str) -> None:
         ),
         ("openai:gpt-5", Settings(max_tokens=9), {"max_completion_tokens": 9}),
         ("server:gpt-5", Settings(max_tokens=9), {"max_tokens": 9}),
+        ("responses:gpt-5", Settings(reasoning="low"), {"reasoning": {"effort": "low", "summary": "auto"}}),
+        ("responses:gpt-5.5", Settings(reasoning="off"), {"reasoning": {"effort": "none"}}),
+        ("responses:gpt-5", Settings(verbosity="low"), {"text": {"verbosity": "low"}}),
+        ("responses:gpt-5", Settings(service_tier="standard"), {"service_tier": "default"}),
+        ("responses:gpt-5.6-sol", Settings(cache=False), {"prompt_cache_options": {"mode": "explicit"}}),
         ("openai:gpt-5", Settings(verbosity="low"), {"verbosity": "low"}),
         ("openai:gpt-5.6-sol", Settings(verbosity="high"), {"verbosity": "high"}),
         ("openai:gpt-5", Settings(service_tier="standard"), {"service_tier": "default"}),
@@ -287,6 +310,17 @@ def test_sampling_is_refused_by_models_that_would_refuse_or_ignore_it(model: str
     assert f"{takes()} {takes(reasoning='medium')}" == SAMPLED[model]
 
 
+TABLES = {"claude": CLAUDE, "gpt": GPT, "gemini": GEMINI, "server": (COMPATIBLE,)}
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_no_row_is_without_a_line_above(table: str) -> None:
+    of = {"claude": "anthropic", "gpt": "openai", "gemini": "gemini", "server": "server"}[table]
+    models = [name for provider, _, name in [model.partition(":") for model in REASONING] if provider == of]
+
+    assert {family_of(TABLES[table], model.removeprefix("ft:")) for model in models} == set(TABLES[table])
+
+
 @pytest.mark.parametrize("families", [CLAUDE, GPT, GEMINI, (COMPATIBLE,)], ids=["claude", "gpt", "gemini", "server"])
 def test_each_row_holds_for_its_own_example_and_the_last_for_all_names(families: Sequence[Family]) -> None:
     assert [family_of(families, row.example) for row in families] == list(families)
@@ -320,3 +354,51 @@ def test_openais_own_models_are_at_its_hosts_and_at_azures(url: str, own: bool) 
 
     assert is_own_host(url) is own
     assert ("max_completion_tokens" in sent[0], "max_tokens" in sent[0]) == (own, not own)
+
+
+# --- the page
+
+
+def test_the_page_of_settings_is_written_from_the_tables() -> None:
+    assert (ROOT / "docs" / "model-settings.md").read_text() == settings_page(), (
+        "write it anew: python -m understudy.providers.settings_page > docs/model-settings.md"
+    )
+
+
+CLIENTS: dict[str, Callable[[str, httpx.BaseTransport], HttpModel]] = {
+    "OpenAI, chat": lambda model, net: us.OpenAI(model, api_key="k", base_url=OPENAI, transport=net),
+    "OpenAI, Responses": lambda model, net: us.OpenAIResponses(model, api_key="k", base_url=OPENAI, transport=net),
+    "compatible servers": lambda model, net: us.OpenAI(
+        model, api_key="k", base_url="http://127.0.0.1:1/v1", transport=net
+    ),
+    "Anthropic": lambda model, net: us.Anthropic(model, api_key="k", base_url="https://a.test", transport=net),
+    "Gemini": lambda model, net: us.Gemini(model, api_key="k", transport=net),
+    "Vertex AI": lambda model, net: us.Vertex(model, access_token="k", project="p", location="global", transport=net),
+}
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+@pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
+def test_a_client_sends_what_its_cell_of_the_page_says(api: Api, sample: str) -> None:
+    sent: list[JsonObject] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(json.loads(request.content))
+        return httpx.Response(400, json={"error": {"message": "not today"}})
+
+    settings, tools = SAMPLES[sample], () if "cachedContents" in sample else (TOOL,)
+    for family in api.families:
+        with CLIENTS[api.name](family.example, httpx.MockTransport(answer)) as client:
+            try:
+                client.check_settings(settings)
+            except ValueError:
+                with pytest.raises(ValueError, match="settings: "):
+                    client.complete(ModelRequest((user_message("Hello"),), tools=tools, settings=settings))
+                continue
+            for given in (Settings(), settings):
+                with pytest.raises(us.ProviderError):
+                    client.complete(ModelRequest((user_message("Hello"),), tools=tools, settings=given))
+        break
+
+    changed = {key: value for key, value in sent[1].items() if sent[0].get(key) != value} if sent else None
+    assert (NONE if changed is None else cell(changed)) == by_api(api, settings)

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from understudy.orchestration import Agent
 from understudy.providers import Recorder, Rehearsal, Replay, resolve
 from understudy.specs.reading.problems import did_you_mean
-from understudy.vocabulary.models import Model, ModelName, name_of
+from understudy.vocabulary.models import Model, ModelName, check_settings, name_of
 
 from .report import UsageMistake
 
@@ -55,7 +55,7 @@ def named_models(
     """Return the replacement model of each agent; an option that names one agent wins over one for all.
 
     Raises:
-        UsageMistake: no agent has the id.
+        UsageMistake: no agent has the id, or the model lacks a setting of the agent.
     """
     by_id = {agent.id: agent for agent in agents}
     named: dict[Agent[object], Model] = {}
@@ -64,6 +64,11 @@ def named_models(
             there = f"there are {', '.join(by_id)}{did_you_mean(id, by_id)}"
             raise UsageMistake(f"--model {id}={model}: there is no agent {id!r}; {there}")
         named.update(dict.fromkeys([by_id[id]] if id else by_id.values(), resolve(model)))
+    for agent, replacement in named.items():
+        try:
+            check_settings(replacement, agent.settings)
+        except ValueError as error:
+            raise UsageMistake(f"--model {name_of(replacement)}: agent {agent.id!r}: {error}") from None
     return named
 
 
