@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
 
@@ -11,19 +12,19 @@ import pytest
 from tests.providers.test_wire_recordings import normalised
 from tests.support import wire
 from tests.support.clients import client
+from tests.support.cuts import check_cuts
 from tests.support.http import HELLO
 from tests.support.wire import obj
-from tests.support.wire_streams import LONGEST, StreamCase, read, reader_of, stream_cases, turn_of
+from tests.support.wire_streams import StreamCase, read, reader_of, stream_cases, turn_of
 from understudy.errors import ProviderError, RateLimited
 from understudy.orchestration.streaming.turn_assembler import TurnAssembler
-from understudy.providers.wire.server_events import EventSplitter, ServerEvent
 from understudy.vocabulary.messages import ModelTurn
 from understudy.vocabulary.pieces import TurnEnd, is_visible
 
 CASES = stream_cases()
 ANSWERED = [case for case in CASES if case.expected["error"] is None]
 SHORT = 3_000
-"""Bytes of a body, or of an event, that is read once for each of its bytes; a longer event is cut near its ends."""
+"""Bytes of a body, or of an event, that is cut at each of its bytes."""
 
 pytestmark = pytest.mark.skipif(not wire.FOLDER.is_dir(), reason=wire.MISSING)
 each_answer = pytest.mark.parametrize("case", ANSWERED, ids=lambda case: case.name)
@@ -54,13 +55,14 @@ def test_a_stream_cut_in_two_anywhere_gives_the_same_turn(case: StreamCase) -> N
 
 
 @each_answer
-def test_each_event_cut_in_two_anywhere_is_the_same_event(case: StreamCase) -> None:
-    """Of the long streams, too: between two events a splitter remembers nothing but the last byte."""
-    for event in case.body.replace(b"\r\n\r\n", b"\r\n\r\n\0").replace(b"\n\n", b"\n\n\0").split(b"\0"):
-        whole = _split(event)
-        ends = range(len(event)) if len(event) <= SHORT else [*range(100), *range(len(event) - 100, len(event))]
-        for cut in ends:
-            assert _split(event[:cut], event[cut:]) == whole
+def test_a_cut_inside_of_an_event_changes_neither_events_nor_state(case: StreamCase) -> None:
+    """Of the long streams, too: a reader sees events and no bytes. `test_every_cut.py` has the cuts that are left out here."""
+    check_cuts(case.body, near_the_ends)
+
+
+def near_the_ends(size: int) -> Iterable[int]:
+    """Return the cuts of an event; of a long one those near its ends."""
+    return range(size) if size <= SHORT else (*range(100), *range(size - 100, size))
 
 
 @each_answer
@@ -70,11 +72,6 @@ def test_a_stream_cut_at_random_places_gives_the_same_turn(case: StreamCase) -> 
         cuts = sorted(chance.choices(range(len(case.body)), k=chance.randrange(1, 200)))
         chunks = [case.body[begin:end] for begin, end in pairwise([0, *cuts, len(case.body)])]
         assert turn_of(case.api, *chunks) == case.turn
-
-
-def _split(*chunks: bytes) -> list[ServerEvent]:
-    splitter = EventSplitter(LONGEST)
-    return [event for chunk in chunks for event in splitter.feed(chunk)] + splitter.end()
 
 
 @each_answer
