@@ -57,6 +57,7 @@ SLOW = (
     "orchestration/test_typed_properties.py",
     "packaging/test_page_types.py",  # mypy over every page
     "providers/test_every_cut.py",
+    "providers/test_litellm.py",
     "specs/test_hostile_specs.py",
     "specs/test_mutated_specs.py",
 )
