@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from math import inf
-from typing import Protocol
+from typing import Protocol, cast
 
 from understudy.orchestration.front_ends.agui import AguiEncoder
 from understudy.orchestration.front_ends.ai_sdk import AiSdkEncoder, Major
@@ -136,7 +136,7 @@ def byte_stream(
         raise TypeError(
             f"inner=True needs the handle that submit returned in this process, got {type(handle).__name__}"
         )
-    live: RunHandle[object] = handle
+    live = cast("RunHandle[object]", handle)
     return _bytes_of_all(encode, live.events(inner=True, after=after or None, timeout=heartbeat))
 
 

@@ -452,7 +452,11 @@ def test_a_wait_that_ended_by_its_timeout_is_forgotten() -> None:
     assert text(b_run.handle.result(WAIT)) == "gave up"
 
 
-@pytest.mark.parametrize("reads", [lambda handle: handle.events(), us.sse], ids=["events", "sse"])
+def events_of(handle: us.RunHandle[str]) -> Iterable[object]:
+    return handle.events()
+
+
+@pytest.mark.parametrize("reads", [events_of, us.sse])
 def test_a_reader_of_the_events_of_its_own_run_is_refused_at_its_first_wait(
     reads: Callable[[us.RunHandle[str]], Iterable[object]],
 ) -> None:

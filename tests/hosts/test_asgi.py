@@ -26,7 +26,7 @@ testing = pytest.importorskip("starlette.testclient")
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The module of the page."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     page = ROOT / "docs" / "hosts.md"
     for block in blocks_of(page.read_text()):
         if block.file in ("shop/agents.py", "shop/asgi.py"):
@@ -73,7 +73,7 @@ def test_a_client_that_leaves_gives_its_thread_back_and_the_run_goes_on(shop: An
         if b"text_delta" in message.get("body", b""):
             left.set()
 
-    scope = {"type": "http", "asgi": {"spec_version": "2.3"}, "method": "GET", "headers": []}
+    scope: dict[str, object] = {"type": "http", "asgi": {"spec_version": "2.3"}, "method": "GET", "headers": []}
     asyncio.run(asyncio.wait_for(response(scope, receive, send), WAIT))
     del response
     eventually(lambda: gc.collect() >= 0 and closed == [True], "the stream is closed")

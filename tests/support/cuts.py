@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from copy import copy
+from typing import cast
 
 from understudy.providers.wire.server_events import EventSplitter
 
@@ -39,11 +41,14 @@ def check_cuts(body: bytes, cuts: Callable[[int], Iterable[int]]) -> int:
 def _copy_of(splitter: EventSplitter) -> EventSplitter:
     copied = EventSplitter(LONGEST)
     for name in EventSplitter.__slots__:
-        value = getattr(splitter, name)
-        setattr(copied, name, list(value) if isinstance(value, list) else value)
+        value: object = getattr(splitter, name)
+        setattr(copied, name, copy(value))
     return copied
 
 
 def _state_of(splitter: EventSplitter) -> dict[str, object]:
-    state = {name: getattr(splitter, name) for name in EventSplitter.__slots__}
-    return state | {"_begun": b"".join(state["_begun"])}  # a line that has no end yet, in whatever pieces
+    state: dict[str, object] = {name: getattr(splitter, name) for name in EventSplitter.__slots__}
+    begun = state["_begun"]
+    assert isinstance(begun, list)
+    state["_begun"] = b"".join(cast("list[bytes]", begun))  # a line that has no end yet, in whatever pieces
+    return state
