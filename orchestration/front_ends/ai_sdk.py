@@ -139,6 +139,7 @@ class AiSdkEncoder:
         for id in held:  # a call without an output would keep the client from sending the answers
             yield {"type": "tool-output-available", "toolCallId": id, "output": WAITS}
         yield from self._chunks.of(parts.end(ENDED, [*waiting, *held]))
+        yield from _sources(outcome)
         yield data_part("outcome", outcome_json(outcome))
         yield {"type": "finish", "finishReason": _reason(parts, outcome)}
 
@@ -150,6 +151,17 @@ class AiSdkEncoder:
             return data_part("approval", {**about, "in_doubt": True} if asked.in_doubt else about, asked.id)
         told: Plain = {"type": "tool-approval-request", "approvalId": asked.id, "toolCallId": call_id}
         return {**told, "reason": asked.reason} if asked.reason else told
+
+
+def _sources(outcome: Outcome[object]) -> Iterator[Plain]:
+    """Yield each page that the answer names, once. A document has no address, and stands in the outcome alone."""
+    titles: dict[str, str] = {}
+    for each in outcome.citations:
+        if each.url:
+            titles[each.url] = titles.get(each.url) or each.title
+    for url, title in titles.items():
+        source: Plain = {"type": "source-url", "sourceId": url, "url": url}
+        yield {**source, "title": title} if title else source
 
 
 def _reason(parts: RunParts, outcome: Outcome[object]) -> str:

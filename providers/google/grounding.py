@@ -70,7 +70,8 @@ class Told:
 
 def _joined(before: JsonValue, more: JsonValue) -> JsonValue:
     made: dict[str, JsonValue] = dict(before) if is_object(before) else {}
-    for name, value in (more if is_object(more) else {}).items():
+    added: JsonObject = more if is_object(more) else {}
+    for name, value in added.items():
         old = made.get(name)
         made[name] = [*old, *value] if is_array(old) and is_array(value) else value
     return made

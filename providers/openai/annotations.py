@@ -17,6 +17,18 @@ def annotations_in(message: JsonObject) -> list[JsonObject]:
     return objects(message, "annotations")
 
 
+def pages_in(body: JsonObject) -> list[JsonObject]:
+    """Return the pages that a whole answer names, in the form of annotations.
+
+    Perplexity API, Chat completions: `search_results`, and their addresses alone in `citations`; xAI API, Search: `citations`.
+    The marks [1], [2] … in the text count them from 1.
+    """
+    urls = body.get("citations")
+    alone: list[JsonObject] = [{"url": each} for each in (urls if is_array(urls) else ()) if isinstance(each, str)]
+    found = [each for each in objects(body, "search_results") if text(each, "url")]
+    return [{**each, "type": PAGE} for each in found or alone]
+
+
 def citations_of(annotations: Iterable[JsonObject]) -> tuple[Citation, ...]:
     """Return the pages that a message names (OpenAI API, Web search, Citations)."""
     return tuple(_citation(each) for each in annotations if each.get("type") == PAGE)
@@ -30,7 +42,7 @@ def _citation(given: JsonObject) -> Citation:
     return Citation(
         title=text(page, "title"),
         url=text(page, "url"),
-        quote=text(page, "content"),  # OpenRouter API, Web search
+        quote=text(page, "content") or text(page, "snippet"),  # OpenRouter API, Web search; Perplexity
         start=start,
         end=end,
         raw=beside(given),

@@ -16,7 +16,7 @@ from understudy.vocabulary.json_reading import arguments_text
 from understudy.vocabulary.messages import NO_USAGE, JsonObject, JsonValue, OpaquePart, Part, Usage
 from understudy.vocabulary.pieces import CallPiece, Piece, ReasoningPiece, TextPiece, TurnEnd, UsagePiece, WholePiece
 
-from .annotations import Told, annotations_in, citations_of, others_in
+from .annotations import Told, annotations_in, citations_of, others_in, pages_in
 from .stream_blocks import add_block
 from .stream_calls import FIRST_CALL, StreamedCalls
 from .wire import DIALECT, ECHOED, reason_of, usage_in
@@ -47,6 +47,8 @@ class OpenAIStream:
         """The number of the first text, which has the citations."""
         self._has_text = False
         self._annotations: list[JsonObject] = []
+        self._pages: list[JsonObject] = []
+        """What the last chunk that names pages beside its choices says."""
         self._told = Told()
         self._details: list[JsonObject] = []
         self._calls = StreamedCalls()
@@ -68,6 +70,8 @@ class OpenAIStream:
                 choice = as_object(entry, "choices[]")
                 if not choice.get("index"):
                     self._choose(choice, found)
+        if "citations" in event or "search_results" in event:
+            self._pages = pages_in(event) or self._pages
         if inner(event, "usage"):
             self._usage = usage_in(event)
             found.append(UsagePiece(self._usage))
@@ -80,7 +84,7 @@ class OpenAIStream:
         found: list[Piece] = []
         for number, block in self._blocks.items():
             found.append(WholePiece(OpaquePart(kept(block, "delta.content[]")), number))
-        citations = citations_of(self._annotations)
+        citations = citations_of(self._annotations or self._pages)
         if citations and self._has_text:
             found.append(TextPiece("", self._first_text, citations=citations))
         found += [WholePiece(part, FIRST_CALL - 2) for part in self._told.parts()]

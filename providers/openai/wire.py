@@ -47,7 +47,7 @@ from understudy.vocabulary.messages import (
     Usage,
 )
 
-from .annotations import Told, annotations_in, citations_of, others_in
+from .annotations import Told, annotations_in, citations_of, others_in, pages_in
 from .settings import chat_fields, family, prompt_cache
 
 DIALECT = "openai"
@@ -234,7 +234,7 @@ def decode(body: JsonObject) -> ModelTurn:
     choice = as_object(choices[0], "choices[0]")
     # Azure OpenAI, Content filtering: a filtered choice can lack its message.
     message = inner(choice, "message")
-    annotations = annotations_in(message)
+    annotations = annotations_in(message) or pages_in(body)
     texts = _with_citations(_texts(message.get("content")), citations_of(annotations))
     told = Told()
     told.take(choice)

@@ -90,7 +90,7 @@ def _read_error(tree: JsonObject) -> Exception:
         for name in ("retries_used_up", *vars(error)):
             value = saved.get(name)
             if name in saved and _is_kept(value):
-                setattr(error, name, tuple(value) if isinstance(value, list) else value)
+                setattr(error, name, tuple(cast("list[str]", value)) if isinstance(value, list) else value)
     return error
 
 
@@ -108,5 +108,6 @@ def _class_named(name: str) -> type[Exception] | None:
 
 def _is_kept(value: object) -> bool:
     if isinstance(value, tuple | list):
-        return bool(value) and all(isinstance(each, str) for each in cast("Sequence[object]", value))
+        texts = cast("Sequence[object]", value)
+        return bool(texts) and all(isinstance(each, str) for each in texts)
     return value is None or isinstance(value, str | int | float)

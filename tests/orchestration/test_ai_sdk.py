@@ -54,6 +54,19 @@ def test_a_streamed_text_is_one_part() -> None:
     ]
 
 
+def test_the_pages_that_an_answer_names_are_sources() -> None:
+    pages = ("https://a.test", "A"), ("https://b.test", ""), ("https://a.test", ""), ("", "a document")
+    text = us.TextPart("Seven.", citations=tuple([us.Citation(title, url) for url, title in pages]))
+    outcome = us.Complete(text="Seven.", output="Seven.", messages=(us.Message("assistant", (text,)),))
+    told = encoded([us.RunFinished(outcome=outcome, run_id="r")])
+
+    assert [each for each in told if each["type"] == "source-url"] == [
+        {"type": "source-url", "sourceId": "https://a.test", "url": "https://a.test", "title": "A"},
+        {"type": "source-url", "sourceId": "https://b.test", "url": "https://b.test"},
+    ]
+    assert types(told)[-2:] == ["data-outcome", "finish"]
+
+
 def test_a_call_and_its_result_are_one_part() -> None:
     call = us.ToolCall("c1", "on_shelf", {"sku": "A-113"})
     finished = us.ToolFinished(call=call, result=us.ToolResult("c1", "7"))

@@ -135,6 +135,41 @@ def test_a_citation_without_a_place_is_of_the_whole_text(place: dict[str, int]) 
     assert [(each.quote, each.start, each.end) for each in turn.citations] == [("Seven left.", 0, 5)]
 
 
+RESULT = {"title": "Shop", "url": "https://shop.test", "date": "2026-11-01", "snippet": "Seven left."}
+NAMED: list[tuple[dict[str, Any], list[tuple[str, str, str]]]] = [
+    ({"citations": ["https://shop.test"]}, [("", "https://shop.test", "")]),
+    (
+        {"citations": ["https://shop.test"], "search_results": [RESULT]},
+        [("Shop", "https://shop.test", "Seven left.")],
+    ),
+    ({"citations": [None, 3, {"url": "u"}], "search_results": "x"}, []),
+]
+
+
+@pytest.mark.parametrize(("named", "expected"), NAMED)
+def test_pages_that_stand_beside_the_choices_are_citations_of_the_whole_text(
+    named: dict[str, Any], expected: list[tuple[str, str, str]]
+) -> None:
+    message = {"content": "Seven [1]"}
+    whole = openai_wire.decode({"choices": [{"message": message, "finish_reason": "stop"}], **named})
+    chunks: list[Any] = [
+        {"choices": [{"delta": message}], **named},
+        {"choices": [{"delta": {}, "finish_reason": "stop"}]},
+    ]
+    streamed = turn_of("openai", as_events(*chunks, "[DONE]"))
+
+    assert whole == streamed
+    assert [(each.title, each.url, each.quote) for each in whole.citations] == expected
+    assert all((each.start, each.end) == (0, len("Seven [1]")) for each in whole.citations)
+
+
+def test_annotations_go_before_the_same_pages_beside_the_choices() -> None:
+    message: JsonObject = {"content": "It is seven", "annotations": [ANNOTATION]}
+    body: JsonObject = {"choices": [{"message": message, "finish_reason": "stop"}], "citations": ["https://shop.test"]}
+
+    assert len(openai_wire.decode(body).citations) == 1
+
+
 def test_annotations_that_are_no_citations_go_back_but_not_to_openai() -> None:
     details = [{"type": "reasoning.text", "text": "Hm."}]
     message = {"content": "Seven", "annotations": [ANNOTATION, FILE], "reasoning_details": details}
@@ -157,7 +192,7 @@ def test_log_probabilities_are_kept_whole_and_streamed() -> None:
         as_events(
             {"choices": [{"delta": {"content": "It is"}, "logprobs": {"content": [A], "refusal": None}}]},
             {"choices": [{"delta": {"content": " seven"}, "logprobs": {"content": [B]}}]},
-            {"choices": [{"delta": {}, "finish_reason": "stop", "logprobs": None}]},
+            {"choices": [{"finish_reason": "stop", "logprobs": None}]},
             "[DONE]",
         ),
     )

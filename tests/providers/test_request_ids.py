@@ -90,8 +90,8 @@ def stream_of(*events: object, request_id: str = "req-1") -> httpx.Response:
     return httpx.Response(200, content=as_events(*events), headers=headers)
 
 
-HALF = {"choices": [{"delta": {"content": "Hi"}}]}
-END = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
+HALF: JsonValue = {"choices": [{"delta": {"content": "Hi"}}]}
+END: JsonValue = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
 
 
 def test_a_streamed_turn_has_the_id_of_its_request() -> None:
