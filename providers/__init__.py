@@ -18,11 +18,13 @@ from understudy.providers.tape.replay import Replay
 from understudy.providers.vertex_claude import VertexClaude
 
 from .catalogue import resolve
+from .fallback import FallbackModel
 
 __all__ = [
     "Anthropic",
     "AzureOpenAI",
     "ClientOptions",
+    "FallbackModel",
     "FunctionModel",
     "Gemini",
     "LimitFigures",

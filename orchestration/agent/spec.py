@@ -12,7 +12,7 @@ from understudy.vocabulary.context.budget import Budget
 from understudy.vocabulary.context.context_windows import context_window_of
 from understudy.vocabulary.fast_init import fast_init
 from understudy.vocabulary.messages import OutputSpec, Settings, ToolSpec
-from understudy.vocabulary.models import Model, ModelName, name_of
+from understudy.vocabulary.models import Model, ModelName, names_of
 from understudy.vocabulary.runs.compaction import Compaction
 from understudy.vocabulary.tools.options import OnToolError
 
@@ -57,7 +57,7 @@ class CompactionRule:
             compaction=compaction,
             window=compaction.context_window or context_window_of(model),
             summary_window=None if other is None else context_window_of(other),
-            priced_as="" if other is None else name_of(other),
+            priced_as="" if other is None else names_of(other)[0],
         )
 
 

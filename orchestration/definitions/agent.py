@@ -22,7 +22,7 @@ from understudy.vocabulary.answers.output_type import CheckedOutput, OutputMode,
 from understudy.vocabulary.checks import UNSET, Unset
 from understudy.vocabulary.context.budget import Budget
 from understudy.vocabulary.messages import JsonValue, ModelTurn, OutputSpec, Settings, ToolCall, ToolResult
-from understudy.vocabulary.models import Model, ModelLike, ModelName, name_of
+from understudy.vocabulary.models import Model, ModelLike, ModelName, names_of
 from understudy.vocabulary.runs.callbacks import AgentCallback
 from understudy.vocabulary.runs.compacted_memory import CompactedMemory
 from understudy.vocabulary.runs.compaction import Compaction
@@ -449,7 +449,7 @@ class Agent(TurnRunner[T_co]):
             max_invalid_retries=self.max_invalid_retries,
             watched=bool(self.callbacks),
             budget=self.budget,
-            priced_as=name_of(model),
+            priced_as=names_of(model)[0],
             output=None if self._output is None else self._output_spec(self._output),
             max_output_retries=self.max_output_retries,
             compaction=None if (rule := self._rule()) is None else CompactionRule.of(rule, model),

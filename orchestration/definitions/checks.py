@@ -19,7 +19,7 @@ from understudy.vocabulary.context.budget import Budget
 from understudy.vocabulary.context.prices import Price
 from understudy.vocabulary.context.session import RunContext
 from understudy.vocabulary.messages import Settings
-from understudy.vocabulary.models import Model, ModelLike, ModelName, check_settings, name_of
+from understudy.vocabulary.models import Model, ModelLike, ModelName, check_settings, names_of
 from understudy.vocabulary.runs.compacted_memory import CompactedMemory
 from understudy.vocabulary.runs.compaction import Compaction
 from understudy.vocabulary.runs.memory import MemoryLike
@@ -177,9 +177,9 @@ def checked_budget(id: str, budget: Budget | None, model: ModelName | Model) -> 
         return None
     if not isinstance(budget, Budget):
         raise TypeError(f"agent {id!r}: budget must be Budget(…) or None, got {budget!r}")
-    name = name_of(model)
-    if budget.cost_usd is not None and name not in budget.prices and Price.of(name) is None:
-        raise no_price(id, name)
+    for name in names_of(model):
+        if budget.cost_usd is not None and name not in budget.prices and Price.of(name) is None:
+            raise no_price(id, name)
     return budget
 
 
@@ -188,9 +188,9 @@ def checked_rule(id: str, given: Compaction, budget: Budget | None) -> Compactio
     if not isinstance(given, Compaction):
         raise TypeError(f"agent {id!r}: compaction must be Compaction(…) or None, got {given!r}")
     if given.other_model is not None and budget is not None and budget.cost_usd is not None:
-        name = name_of(given.other_model)
-        if name not in budget.prices and Price.of(name) is None:
-            raise no_price(id, name)
+        for name in names_of(given.other_model):
+            if name not in budget.prices and Price.of(name) is None:
+                raise no_price(id, name)
     return given
 
 

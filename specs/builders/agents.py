@@ -9,6 +9,7 @@ from typing import Any, cast
 from understudy.orchestration import Agent, SubAgent, Workflow
 from understudy.orchestration.definitions.checks import SystemPrompt
 from understudy.orchestration.definitions.runner import Runner
+from understudy.providers import FallbackModel
 from understudy.run_logging import LoggingCallback
 from understudy.specs.checks.agents import model_string
 from understudy.specs.checks.model_clients import Client, client, options_of
@@ -147,6 +148,10 @@ class AgentBuilder:
         return made
 
     def _model(self, described: AgentGrammar) -> ModelLike:
+        model = self._first_model(described)
+        return model if described.fallback is None else FallbackModel([model, *described.fallback])
+
+    def _first_model(self, described: AgentGrammar) -> ModelLike:
         if isinstance(described.model, NamedGrammar):
             return cast(Model, self._registered.get(MODEL, described.model.name))
         text = model_string(described.provider, described.model)

@@ -17,7 +17,7 @@ from understudy.specs.reading.problems import Problem, did_you_mean, listed
 from understudy.vocabulary.answers.json_schema import BadSchema, fits
 from understudy.vocabulary.context.prices import Price
 from understudy.vocabulary.messages import JsonObject
-from understudy.vocabulary.models import PROVIDERS, ModelName, likely, name_of
+from understudy.vocabulary.models import PROVIDERS, ModelName, likely, names_of
 from understudy.vocabulary.presets import PRESETS
 from understudy.vocabulary.runs.compaction import DEFAULT_KEEP, DEFAULT_THRESHOLD
 
@@ -40,6 +40,7 @@ def check_definition(
     yield from check_named(definition, registered)
     if definition.kind == "agent":
         yield from _check_model(located)
+        yield from _check_fallback(located)
         yield from _check_prompt(located, sources)
         yield from check_tools(located, registered.toolbox)
         yield from _check_memory(located, memories, registered)
@@ -102,6 +103,15 @@ def _check_model(agent: LocatedValue) -> Iterator[Problem]:
             yield at.problem(problem)
 
 
+def _check_fallback(agent: LocatedValue) -> Iterator[Problem]:
+    for model in agent.at("fallback").items():
+        if model.text is not None:
+            try:
+                ModelName.parse(model.text)
+            except ValueError as error:
+                yield model.problem(str(error))
+
+
 def _check_prompt(agent: LocatedValue, sources: Sources) -> Iterator[Problem]:
     file = agent.at("system_prompt").at("file")
     if file.text is not None:
@@ -157,7 +167,7 @@ def _priced_as(agent: LocatedValue, registered: Registered) -> str:
     model = agent.at("model")
     named = model.at("name").text
     if model.is_mapping:
-        return "" if named is None or registered.problem(MODEL, named) else name_of(registered.get(MODEL, named))
+        return "" if named is None or registered.problem(MODEL, named) else names_of(registered.get(MODEL, named))[0]
     try:
         return str(ModelName.parse(model_string(agent.at("provider").text, model.text)))
     except ValueError:

@@ -318,6 +318,11 @@ class AgentGrammar(Grammar):
         default=None,
         description="`PROVIDER:MODEL`, the model of `provider`, `rehearsal`, or `{name: NAME}` of a registered model",
     )
+    fallback: list[str] | None = Field(
+        default=None,
+        min_length=1,
+        description="models that are asked in turn when `model` fails, each `PROVIDER:MODEL`; address and limits below are those of `model`",
+    )
     base_url: str | None = Field(
         default=None, description="the address of the provider's API, or of a compatible server"
     )

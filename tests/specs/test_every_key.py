@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -38,6 +38,8 @@ from understudy import (
     tool,
 )
 from understudy.orchestration import Task, Workflow
+from understudy.providers import FallbackModel
+from understudy.providers.http.model_client import HttpModel
 from understudy.specs.grammar.grammar import Grammar, alternatives, is_grammar, keys_of
 from understudy.specs.grammar.spec import SpecGrammar
 from understudy.vocabulary.messages import JsonValue
@@ -266,6 +268,19 @@ ROWS: dict[str, Row] = {
     "AgentGrammar.model": (
         lambda: str(agent_with("model", "anthropic:claude-haiku-4-5")),
         "anthropic:claude-haiku-4-5",
+    ),
+    "AgentGrammar.fallback": (
+        lambda: [
+            each.model
+            for each in cast(
+                FallbackModel,
+                loaded(agents=[{"id": "z", "model": "openai:m", "fallback": ["openai:a", "gemini:b"]}])
+                .agent("z")
+                .model,
+            ).models
+            if isinstance(each, HttpModel)
+        ],
+        ["m", "a", "b"],
     ),
     "AgentGrammar.base_url": (
         lambda: model_with("base_url", "http://127.0.0.1:1/v1")["base_url"],

@@ -156,6 +156,19 @@ def name_of(model: ModelName | Model) -> str:
     return type(model).__name__
 
 
+def names_of(model: ModelName | Model) -> tuple[str, ...]:
+    """Return the names in price lists of all models that may answer in place of this one, the usual one first.
+
+    A model object that asks others says them as `priced_as`.
+    """
+    own: object = getattr(model, "priced_as", None)
+    if isinstance(own, tuple):
+        names = cast("tuple[object, ...]", own)
+        if names and all(isinstance(name, str) for name in names):
+            return cast("tuple[str, ...]", names)
+    return (name_of(model),)
+
+
 def timeout_of(model: ModelName | Model) -> float | None:
     """Return the default limit, in seconds, of one call of the model with its retries; None for no limit.
 

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from math import inf
 
 from understudy.errors import BudgetExceeded
+from understudy.vocabulary.checks import UNSET, Unset
 from understudy.vocabulary.messages import NO_USAGE, Usage
 
 from .budget import Budget, Spending
@@ -31,7 +32,18 @@ class Account:
         ValueError: there is a limit of dollars, and the model has no price.
     """
 
-    __slots__ = ("_ahead", "_began", "_clock", "_lock", "_model", "_owner", "_price", "_spending", "_within")
+    __slots__ = (
+        "_ahead",
+        "_began",
+        "_clock",
+        "_lock",
+        "_model",
+        "_owner",
+        "_price",
+        "_price_now",
+        "_spending",
+        "_within",
+    )
 
     def __init__(self, owner: str, model: str | None, spending: Spending, within: Account | None = None) -> None:
         self._owner = owner
@@ -39,6 +51,8 @@ class Account:
         self._spending = spending
         self._within: Account | None = None
         self._price: Price | None = None
+        self._price_now: Price | Unset | None = UNSET
+        """The price of the model that is asked now, if it is another one than the run's."""
         self._clock: Callable[[], float] | None = None
         self._ahead: Usage | None = None
         """Usage prepaid for the next turn; None if there is none."""
@@ -90,6 +104,15 @@ class Account:
             self.charge(rest, self._cost_of(rest))
         else:
             self.charge(usage, self._cost_of(usage), turns=1)
+        self._price_now = UNSET
+
+    def asks(self, model: str) -> None:
+        """Charge the present model call at the price of this model from now on, until its turn is charged."""
+        self._price_now = self._price_of(model)
+
+    def pay_failed(self, usage: Usage) -> None:
+        """Charge the tokens of a model that failed ahead of the turn, at its own price: another model is asked for it."""
+        self._pay_ahead(usage)
 
     def charge_call_of(self, model: str, usage: Usage) -> None:
         """Charge a call of another model than the run's own, at the price of that one."""
@@ -101,8 +124,10 @@ class Account:
 
         A client does so before it admits the next waiting call, because the budget may refuse that one now.
         """
-        if not self._is_limited():
-            return
+        if self._is_limited():
+            self._pay_ahead(usage)
+
+    def _pay_ahead(self, usage: Usage) -> None:
         turns = 1 if self._ahead is None else 0
         known = NO_USAGE if usage.input_tokens is None or usage.output_tokens is None else usage
         self._ahead = known if self._ahead is None else self._ahead + known
@@ -122,7 +147,8 @@ class Account:
         self._ahead = None
 
     def _cost_of(self, usage: Usage) -> int | None:
-        return None if self._price is None else self._price.cost_of(usage)
+        price = self._price if isinstance(self._price_now, Unset) else self._price_now
+        return None if price is None else price.cost_of(usage)
 
     def charge(self, usage: Usage = NO_USAGE, cost: int | None = 0, *, turns: int = 0, tool_calls: int = 0) -> None:
         """Add spending to this account and to every outer one."""

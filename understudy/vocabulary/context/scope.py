@@ -231,12 +231,30 @@ class Scope:
         finally:
             remove()
 
+    def part(self, seconds: float) -> Scope:
+        """Return a scope inside of this one for a part of its work, which may take so many seconds."""
+        return _Part(self._clock() + seconds, self._clock, self)
+
     def check(self) -> None:
         """Raise `RunCancelled` or `RunTimedOut` if the work should stop; return quickly otherwise."""
         if self.cancelled:
             raise RunCancelled("the run was cancelled")
         if self.remaining() == 0.0:
             raise RunTimedOut("the run's deadline has passed")
+
+
+class _Part(Scope):
+    """A part of a model call, with less time: it tells what the call tells."""
+
+    __slots__ = ()
+
+    def __init__(self, deadline: float, clock: Clock, whole: Scope) -> None:
+        super().__init__(deadline, clock, whole)
+        self.is_turn = whole.is_turn
+
+    def tell_retry(self, attempt: int, wait: float, error: BaseException) -> None:
+        if self._parent is not None:
+            self._parent.tell_retry(attempt, wait, error)
 
 
 class _TakeBack:

@@ -1,0 +1,334 @@
+"""`FallbackModel`: which errors make it ask the next model, and what is told and paid of those that failed."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+import understudy as us
+from tests.support.http import HELLO, REPLY, Answers, FakeTime, within
+from understudy.errors import (
+    AuthenticationError,
+    BadReply,
+    BudgetExceeded,
+    ContextOverflow,
+    ProviderError,
+    ProviderTimeout,
+    RateLimited,
+    RunCancelled,
+    RunTimedOut,
+)
+from understudy.providers import FallbackModel, OpenAI
+from understudy.testing import FunctionModel, ScriptedModel, says
+from understudy.vocabulary.context.account import Account
+from understudy.vocabulary.context.budget import Spending
+from understudy.vocabulary.context.scope import Scope, current_scope
+from understudy.vocabulary.messages import ModelRequest, ModelTurn
+from understudy.vocabulary.models import can_stream
+from understudy.vocabulary.pieces import Piece, TextPiece, TurnEnd, UsagePiece
+
+ANY_ARGUMENTS: Any = FallbackModel
+"""For a caller's mistakes."""
+BUSY = RateLimited("slow down", provider="a", status=429, retryable=True)
+
+
+class Failing:
+    """A model that raises, and counts how often it was asked."""
+
+    def __init__(self, error: BaseException, name: str = "first") -> None:
+        self.error = error
+        self.provider, self.model = "test", name
+        self.asked = 0
+
+    def complete(self, request: ModelRequest) -> ModelTurn:
+        self.asked += 1
+        raise self.error
+
+
+class Streaming:
+    """A model that yields pieces, and raises what stands among them."""
+
+    def __init__(self, *pieces: Piece | Exception) -> None:
+        self.pieces = pieces
+        self.closed = False
+
+    def complete(self, request: ModelRequest) -> ModelTurn:
+        raise AssertionError("it is asked for a stream")
+
+    def stream(self, request: ModelRequest) -> Iterator[Piece]:
+        try:
+            for piece in self.pieces:
+                if isinstance(piece, Exception):
+                    raise piece
+                yield piece
+        finally:
+            self.closed = True
+
+
+def says_seven() -> FunctionModel:
+    return FunctionModel(lambda _: says("Seven."))
+
+
+# --- which errors
+
+
+@pytest.mark.parametrize(
+    ("error", "goes_on"),
+    [
+        (BUSY, True),
+        (RateLimited("quota", status=429, code="insufficient_quota"), True),
+        (ProviderError("overloaded", status=529, retryable=True), True),
+        (ProviderError("could not be reached", retryable=True), True),
+        (ProviderTimeout("did not finish", retryable=False), True),
+        (ConnectionError("of a model object"), True),
+        (TimeoutError("of a model object"), True),
+        (AuthenticationError("wrong key", status=401), False),
+        (ProviderError("bad request", status=400), False),
+        (BadReply("no JSON"), False),
+        (ContextOverflow("too long"), False),
+        (ValueError("no such setting"), False),
+        (RunCancelled("cancelled"), False),
+        (RunTimedOut("over"), False),
+        (BudgetExceeded("spent"), False),
+        (KeyError("a mistake"), False),
+    ],
+)
+def test_the_next_model_is_asked_after_errors_that_another_model_may_not_have(error: Exception, goes_on: bool) -> None:
+    model = FallbackModel([Failing(error), says_seven()])
+
+    if goes_on:
+        assert model.complete(HELLO).text == "Seven."
+    else:
+        with pytest.raises(type(error)) as caught:
+            model.complete(HELLO)
+        assert caught.value is error
+
+
+@pytest.mark.parametrize(
+    ("on", "goes_on"),
+    [
+        ([AuthenticationError], True),
+        ((AuthenticationError, RateLimited), True),
+        ([RateLimited], False),
+        (lambda error: error.status == 401, True),
+        (lambda error: False, False),
+        ([], False),
+    ],
+)
+def test_the_user_may_say_after_which_errors(on: Any, goes_on: bool) -> None:
+    model = FallbackModel([Failing(AuthenticationError("wrong key", status=401)), says_seven()], on=on)
+
+    if goes_on:
+        assert model.complete(HELLO).text == "Seven."
+    else:
+        with pytest.raises(AuthenticationError):
+            model.complete(HELLO)
+
+
+def test_a_client_has_its_own_retries_before_the_next_model_is_asked() -> None:
+    busy, fine = Answers(httpx.Response(503)), Answers(httpx.Response(200, content=REPLY))
+    model = FallbackModel(
+        [
+            OpenAI("m", api_key="k", transport=busy, timing=FakeTime().timing()),
+            OpenAI("n", api_key="k", transport=fine),
+        ]
+    )
+
+    assert [model.complete(HELLO).text, len(busy.requests), len(fine.requests)] == ["Hi.", 3, 1]
+
+
+# --- what is told
+
+
+def test_the_turn_names_the_model_that_answered_and_has_the_tokens_of_those_that_failed() -> None:
+    half = BadReply("half", retryable=True, partial=ModelTurn((), usage=us.Usage(10, 5)))
+    model = FallbackModel(
+        [Failing(half), FunctionModel(lambda _: ModelTurn(says("Seven.").parts, usage=us.Usage(100, 20)))]
+    )
+
+    turn = model.complete(HELLO)
+
+    assert (turn.text, turn.model, turn.usage) == ("Seven.", "FunctionModel", us.Usage(110, 25))
+
+
+def test_the_last_error_names_the_ones_before_and_has_their_tokens() -> None:
+    half = ProviderError("half", retryable=True, partial=ModelTurn((), usage=us.Usage(10, 5)))
+    late = ProviderTimeout("too late", retryable=True, partial=ModelTurn((), usage=us.Usage(1, 2)))
+    model = FallbackModel([Failing(BUSY, "a"), Failing(half, "b"), Failing(late, "c")])
+
+    with pytest.raises(ProviderTimeout, match="too late") as caught:
+        model.complete(HELLO)
+
+    assert caught.value.__notes__ == [
+        "before it, test:a failed: RateLimited: slow down",
+        "before it, test:b failed: ProviderError: half",
+    ]
+    assert caught.value.partial is not None
+    assert caught.value.partial.usage == us.Usage(11, 7)
+    assert caught.value.retries_used_up
+
+
+# --- streams
+
+
+def test_a_stream_goes_to_the_next_model_until_a_piece_was_shown() -> None:
+    first = Streaming(UsagePiece(us.Usage(10, 0)), ProviderError("lost", retryable=True))
+    second = Streaming(TextPiece("Se"), TextPiece("ven."), TurnEnd(usage=us.Usage(1, 2)))
+
+    pieces = list(FallbackModel([first, second]).stream(HELLO))
+
+    assert pieces == [TextPiece("Se"), TextPiece("ven."), TurnEnd(usage=us.Usage(1, 2), model="Streaming")]
+    assert (first.closed, second.closed) == (True, True)
+
+
+def test_an_answer_that_was_shown_is_never_replaced() -> None:
+    second = Failing(BUSY)
+    stream = FallbackModel([Streaming(TextPiece("Se"), BUSY), second]).stream(HELLO)
+
+    assert next(stream) == TextPiece("Se")
+    with pytest.raises(RateLimited):
+        next(stream)
+    assert second.asked == 0
+
+
+def test_a_model_without_a_stream_is_asked_for_the_whole_turn_and_a_closed_stream_is_closed() -> None:
+    whole = list(FallbackModel([Streaming(BUSY), says_seven()]).stream(HELLO))
+    open_one = Streaming(TextPiece("Se"), TextPiece("ven."), TurnEnd())
+    stream = FallbackModel([open_one, says_seven()]).stream(HELLO)
+    next(stream)
+    stream.close()
+
+    assert (whole[0], type(whole[-1])) == (TextPiece("Seven."), TurnEnd)
+    assert open_one.closed
+
+
+def test_it_streams_if_one_of_its_models_does() -> None:
+    assert can_stream(FallbackModel([Streaming(), Failing(BUSY)]))
+    assert not can_stream(FallbackModel([Failing(BUSY), Failing(BUSY)]))
+
+
+# --- in runs
+
+
+def test_each_model_has_its_own_time_in_a_run_and_the_runs_own_deadline_ends_it() -> None:
+    def hang(request: ModelRequest) -> ModelTurn:
+        scope = current_scope()
+        assert scope is not None
+        scope.sleep(scope.remaining() or 0.0)
+        scope.check()
+        raise AssertionError("its time is over")
+
+    slow = FunctionModel(hang)
+    slow.model_timeout = 0.05  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # as a model of a user may
+    model = FallbackModel([slow, says_seven()])
+
+    assert within(Scope(time.monotonic() + 60.0, time.monotonic), lambda: model.complete(HELLO)).text == "Seven."
+    with pytest.raises(RunTimedOut):
+        within(Scope(time.monotonic() + 0.01, time.monotonic), lambda: model.complete(HELLO))
+    assert model.model_timeout == 0.05 + 120.0
+
+
+def test_tokens_are_charged_at_the_price_of_the_model_that_used_them() -> None:
+    half = BadReply("half", retryable=True, partial=ModelTurn((), usage=us.Usage(1_000_000, 0)))
+    cheap = FunctionModel(lambda _: ModelTurn(says("Seven.").parts, usage=us.Usage(2_000_000, 0)))
+    prices = {"test:dear": us.Price(input=10, output=10), "FunctionModel": us.Price(input=1, output=1)}
+    agent = us.Agent(
+        "clerk",
+        model=FallbackModel([Failing(half, "dear"), cheap]),
+        budget=us.Budget(cost_usd=100.0, prices=prices),
+    )
+
+    outcome = agent.run("How many?")
+
+    assert (outcome.text, outcome.cost_usd, outcome.usage.input_tokens) == ("Seven.", 12.0, 3_000_000)
+
+
+def test_a_turn_of_the_first_model_after_one_of_the_second_has_its_own_price_again() -> None:
+    account = Account("clerk", "openai:gpt-4o", Spending())
+    account.asks("openai:gpt-4o-mini")
+    account.charge_turn(us.Usage(1_000_000, 0))
+    mini = account.spending.cost
+    account.charge_turn(us.Usage(1_000_000, 0))
+
+    assert mini is not None and account.spending.cost is not None
+    assert account.spending.cost - mini > 10 * mini
+
+
+def test_a_limit_of_dollars_needs_the_price_of_every_model() -> None:
+    model = FallbackModel(["openai:gpt-4o", Failing(BUSY, "unknown")])
+
+    with pytest.raises(ValueError, match="there is no price for model 'test:unknown'"):
+        us.Agent("clerk", model=model, budget=us.Budget(cost_usd=1.0))
+    assert us.Agent(
+        "clerk", model=FallbackModel(["openai:gpt-4o", "openai:gpt-4o-mini"]), budget=us.Budget(cost_usd=1.0)
+    )
+
+
+def test_a_conversation_goes_from_one_provider_to_the_other() -> None:
+    busy = httpx.Response(429, headers={"retry-after": "0"})
+    fine = Answers(httpx.Response(200, content=REPLY))
+    first = Answers(httpx.Response(200, content=REPLY), busy)
+    model = FallbackModel(
+        [
+            OpenAI("gpt-4o", api_key="k", transport=first, timing=FakeTime().timing()),
+            OpenAI("other", api_key="k", base_url="https://other.test/v1", transport=fine),
+        ]
+    )
+    agent = us.Agent("clerk", model=model, memory=us.InMemoryMemory())
+
+    texts = [agent.run(word, conversation_id="c").text for word in ("one", "two")]
+
+    assert texts == ["Hi.", "Hi."]
+    sent = json.loads(fine.requests[0].content)["messages"]
+    assert [message["role"] for message in sent] == ["user", "assistant", "user"]
+
+
+def test_settings_that_one_of_the_models_lacks_are_refused_when_the_agent_is_made() -> None:
+    class Strict(ScriptedModel):
+        def check_settings(self, settings: us.Settings) -> None:
+            raise ValueError("this model has no seed")
+
+    with pytest.raises(ValueError, match="this model has no seed"):
+        us.Agent("clerk", model=FallbackModel([says_seven(), Strict([])]), settings=us.Settings(seed=1))
+
+
+# --- wrong values
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "text"),
+    [
+        (lambda: ANY_ARGUMENTS(None), TypeError, "models must be a list of models, got None"),
+        (lambda: ANY_ARGUMENTS("openai:gpt-4o"), TypeError, "models must be a list of models"),
+        (lambda: ANY_ARGUMENTS([]), ValueError, "at least two models, got 0"),
+        (lambda: ANY_ARGUMENTS(["openai:gpt-4o"]), ValueError, "at least two models, got 1"),
+        (lambda: ANY_ARGUMENTS(["openai:gpt-4o", "openai:gpt-4o"]), ValueError, "openai:gpt-4o stands in models twice"),
+        (lambda: ANY_ARGUMENTS(["openai:gpt-4o", "gpt-4o"]), ValueError, "Did you mean 'openai:gpt-4o'"),
+        (lambda: ANY_ARGUMENTS(["openai:gpt-4o", None]), TypeError, "have a complete.. method, got None"),
+        (lambda: ANY_ARGUMENTS(["openai:gpt-4o", OpenAI]), TypeError, "have a complete.. method, got <class"),
+        (
+            lambda: ANY_ARGUMENTS(["openai:a", "openai:b"], on=[ValueError]),
+            TypeError,
+            "classes of ProviderError, got <class 'ValueError'>",
+        ),
+        (lambda: ANY_ARGUMENTS(["openai:a", "openai:b"], on=None), TypeError, "FallbackModel: on must be a function"),
+        (lambda: ANY_ARGUMENTS(["openai:a", "openai:b"], on="RateLimited"), TypeError, "FallbackModel: on must be"),
+    ],
+)
+def test_wrong_values_are_errors_when_it_is_made(make: Callable[[], object], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        make()
+
+
+def test_a_function_that_does_not_return_true_or_false_asks_no_other_model() -> None:
+    second = Failing(BUSY)
+    model = ANY_ARGUMENTS([Failing(BUSY), second], on=lambda error: None)
+
+    with pytest.raises(TypeError, match="must return True or False, got None"):
+        model.complete(HELLO)
+    assert second.asked == 0
