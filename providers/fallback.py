@@ -25,7 +25,6 @@ from understudy.vocabulary.models import (
     check_settings,
     guards_itself,
     name_of,
-    names_of,
     streamed_timeout_of,
     timeout_of,
 )
@@ -73,7 +72,6 @@ class FallbackModel:
     def __init__(self, models: Sequence[ModelLike], *, on: On | Unset = UNSET) -> None:
         self.models = _checked_models(models)
         self._goes_on = _checked_on(on)
-        self.priced_as = tuple([name for model in self.models for name in names_of(model)])
         windows = [context_window_of(model) for model in self.models]
         known = [window for window in windows if window is not None]
         self.context_window = min(known) if len(known) == len(windows) else None

@@ -11,7 +11,7 @@ from understudy.errors import InvalidOutput
 from understudy.vocabulary.answers.output_type import OutputMode, text_of
 from understudy.vocabulary.answers.strict_schemas import strict_schema
 from understudy.vocabulary.messages import Message, ModelTurn, OutputSpec, ToolCall, ToolResult, user_message
-from understudy.vocabulary.models import Model, ModelName
+from understudy.vocabulary.models import Model, ModelName, asked_in_turn
 from understudy.vocabulary.presets import preset_of
 from understudy.vocabulary.tools.questions import is_question
 
@@ -45,7 +45,9 @@ ONE_OR_THE_OTHER = re.compile(r"gemini-[12]")
 def output_spec(spec: OutputSpec, mode: OutputMode, model: ModelName | Model, tools: Iterable[str]) -> OutputSpec:
     """Return the spec of an answer, with the name of the answer's tool if the model answers by a tool call."""
     names = set(tools)
-    if mode == "native" or (mode == "auto" and _is_native(spec, model, bool(names))):
+    if mode == "native" or (
+        mode == "auto" and all(_is_native(spec, each, bool(names)) for each in asked_in_turn(model))
+    ):
         return spec
     name = FINAL_ANSWER
     number = 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
@@ -35,6 +36,13 @@ from understudy.vocabulary.pieces import Piece, TextPiece, TurnEnd, UsagePiece
 ANY_ARGUMENTS: Any = FallbackModel
 """For a caller's mistakes."""
 BUSY = RateLimited("slow down", provider="a", status=429, retryable=True)
+
+
+@dataclass
+class Verdict:
+    """A typed answer."""
+
+    stock: int
 
 
 class Failing:
@@ -295,6 +303,17 @@ def test_settings_that_one_of_the_models_lacks_are_refused_when_the_agent_is_mad
 
     with pytest.raises(ValueError, match="this model has no seed"):
         us.Agent("clerk", model=FallbackModel([says_seven(), Strict([])]), settings=us.Settings(seed=1))
+
+
+@pytest.mark.parametrize(
+    ("models", "tool"),
+    [(["openai:gpt-4o", "anthropic:claude-opus-4-5"], ""), (["openai:gpt-4o", "openai:gpt-4"], "final_answer")],
+)
+def test_a_typed_answer_comes_in_a_form_that_every_model_has(models: list[str], tool: str) -> None:
+    agent = us.Agent("clerk", model=FallbackModel(models), output_type=Verdict)
+
+    assert agent.run_spec.output is not None
+    assert agent.run_spec.output.tool == tool
 
 
 # --- wrong values

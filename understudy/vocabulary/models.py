@@ -156,17 +156,24 @@ def name_of(model: ModelName | Model) -> str:
     return type(model).__name__
 
 
-def names_of(model: ModelName | Model) -> tuple[str, ...]:
-    """Return the names in price lists of all models that may answer in place of this one, the usual one first.
+def asked_in_turn(model: ModelName | Model) -> tuple[ModelName | Model, ...]:
+    """Return the models of which any may answer in place of this one, the usual one first: the model itself for most.
 
-    A model object that asks others says them as `priced_as`.
+    A model object that asks others says them as `models`.
     """
-    own: object = getattr(model, "priced_as", None)
-    if isinstance(own, tuple):
-        names = cast("tuple[object, ...]", own)
-        if names and all(isinstance(name, str) for name in names):
-            return cast("tuple[str, ...]", names)
-    return (name_of(model),)
+    own: object = getattr(model, "models", None)
+    if (
+        not isinstance(own, tuple)
+        or not own
+        or not all(isinstance(each, Model) for each in cast("tuple[object, ...]", own))
+    ):
+        return (model,)
+    return tuple([last for each in cast("tuple[Model, ...]", own) for last in asked_in_turn(each)])
+
+
+def names_of(model: ModelName | Model) -> tuple[str, ...]:
+    """Return the names in price lists of all models that may answer in place of this one, the usual one first."""
+    return tuple([name_of(each) for each in asked_in_turn(model)])
 
 
 def timeout_of(model: ModelName | Model) -> float | None:
