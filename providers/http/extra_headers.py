@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from understudy.vocabulary.checks import WrongReturn, found_instead, is_async
 
@@ -124,8 +124,9 @@ def checked_headers(given: HeadersLike | None, own: Callable[[], Collection[str]
     if given is None:
         return NO_HEADERS
     taken = CLIENTS_OWN | {name.lower() for name in own()}
-    if isinstance(given, Mapping):
-        return ExtraHeaders(_checked(given, taken), taken)
+    whole: object = given
+    if isinstance(whole, Mapping):
+        return ExtraHeaders(_checked(cast("Mapping[str, str | Secret]", whole), taken), taken)
     if not callable(given):
         raise TypeError(f"extra_headers must be a mapping or a function that returns one, got {type(given).__name__}")
     if is_async(given):

@@ -298,8 +298,9 @@ class HttpModel(ABC):
 
     def _headers(self, key: Secret) -> Mapping[str, str]:
         """Return the headers of an attempt in clear text."""
-        extra = key.headers if isinstance(key, KeyAndHeaders) else {}
-        return {**{name: value.reveal() for name, value in extra.items()}, **self._auth(key)}
+        if not isinstance(key, KeyAndHeaders):
+            return self._auth(key)
+        return {**{name: value.reveal() for name, value in key.headers.items()}, **self._auth(key)}
 
     def _limited_call(self, outgoing: Outgoing, key: Secret, until: float) -> Call:
         limiter = self._limiter_of(outgoing, key)

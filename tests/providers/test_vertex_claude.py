@@ -27,9 +27,8 @@ PLACE = f"publishers/anthropic/models/{MODEL}"
 
 
 def client(sent: httpx.BaseTransport, **options: Any) -> us.VertexClaude:
-    return us.VertexClaude(
-        MODEL, **{"access_token": "some-token", "project": "p", "attempts": 1, "transport": sent, **options}
-    )
+    given: dict[str, Any] = {"access_token": "some-token", "project": "p", "attempts": 1, "transport": sent}
+    return us.VertexClaude(MODEL, **{**given, **options})
 
 
 @pytest.mark.parametrize(

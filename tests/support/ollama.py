@@ -31,7 +31,7 @@ class Stand(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: Stand
+    server: Stand  # pyright: ignore[reportIncompatibleVariableOverride]  # only Stand makes handlers
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
@@ -49,7 +49,7 @@ class _Handler(BaseHTTPRequestHandler):
         chunks.append(
             _answer("chat.completion.chunk", delta={"role": "assistant", "content": ""}, finish_reason=reason)
         )
-        if (body.get("stream_options") or {}).get("include_usage"):
+        if body.get("stream_options") == {"include_usage": True}:
             chunks.append({**_answer("chat.completion.chunk"), "usage": USAGE})
         events = [f"data: {json.dumps(chunk)}\n\n" for chunk in chunks] + ["data: [DONE]\n\n"]
         return self._send(200, "".join(events).encode(), "text/event-stream")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Literal, cast
 
 NAME = re.compile(r"[a-z][a-z0-9_-]*")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -95,8 +95,7 @@ def _check(name: str, value: object) -> None:
         case "needs_key" | "stream_options" | "names_tools":
             _must(isinstance(value, bool), name, "True or False", value)
         case "key_variables" | "lacks":
-            words = isinstance(value, tuple) and all(isinstance(each, str) for each in value)  # pyright: ignore[reportUnknownVariableType]  # a tuple of anything
-            _must(words, name, "a tuple of strings", value)
+            _must(_are_words(value), name, "a tuple of strings", value)
         case "call_id_length":
             number = isinstance(value, int) and not isinstance(value, bool) and value >= 8
             _must(value is None or number, name, "a whole number of at least 8, or None", value)
@@ -104,6 +103,10 @@ def _check(name: str, value: object) -> None:
             _must(value in CHOICES[name], name, f"one of {', '.join(map(repr, CHOICES[name]))}", value)
         case _:
             _must(isinstance(value, str), name, "a string", value)
+
+
+def _are_words(value: object) -> bool:
+    return isinstance(value, tuple) and all(isinstance(each, str) for each in cast("tuple[object, ...]", value))
 
 
 def _must(fits: bool, name: str, expected: str, value: object) -> None:
