@@ -82,31 +82,29 @@ def back(*output: JsonObject, official: bool = True, reasons: bool = True, store
     return items_of([Message("assistant", turn.parts, turn.dialect)], official=official, reasons=reasons, store=store)
 
 
-SAID = {"role": "assistant", "content": "Hi."}
+SAID: dict[str, Any] = {"role": "assistant", "content": "Hi."}
 CALLED = {key: value for key, value in call().items() if key != "id"}
+ITEMS: list[tuple[list[Any], list[Any]]] = [
+    ([THOUGHT, message("Hi.")], [THOUGHT, SAID]),
+    ([THOUGHT, call(), SECOND, message("Hi.")], [THOUGHT, CALLED, SECOND, SAID]),
+    ([THOUGHT, SECOND, call()], [THOUGHT, SECOND, CALLED]),
+    ([THOUGHT, call("a"), call("b")], [THOUGHT, CALLED, {**CALLED, "call_id": "b"}]),
+    ([{**THOUGHT, "status": None, "content": []}, call()], [{**THOUGHT, "content": []}, CALLED]),
+    ([message("Hi."), THOUGHT], [SAID]),
+    ([THOUGHT], []),
+    ([THOUGHT, message("")], []),
+    ([THOUGHT, message(""), call()], [CALLED]),
+    ([THOUGHT, SEARCH, message("Hi.")], [THOUGHT, SEARCH, SAID]),
+    ([SEARCH], [SEARCH]),
+    ([message("H"), message("i.")], [SAID]),
+    ([message("H", "i.")], [SAID]),
+    ([message("H"), THOUGHT, message("i.")], [{**SAID, "content": "H"}, THOUGHT, {**SAID, "content": "i."}]),
+    ([message("H", phase="commentary"), message("i.")], [{**SAID, "content": "H", "phase": "commentary"}, {**SAID, "content": "i."}]),
+    ([{"type": "message", "content": [{"type": "refusal", "refusal": "No."}]}], []),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("output", "items"),
-    [
-        ([THOUGHT, message("Hi.")], [THOUGHT, SAID]),
-        ([THOUGHT, call(), SECOND, message("Hi.")], [THOUGHT, CALLED, SECOND, SAID]),
-        ([THOUGHT, SECOND, call()], [THOUGHT, SECOND, CALLED]),
-        ([THOUGHT, call("a"), call("b")], [THOUGHT, CALLED, {**CALLED, "call_id": "b"}]),
-        ([{**THOUGHT, "status": None, "content": []}, call()], [{**THOUGHT, "content": []}, CALLED]),
-        ([message("Hi."), THOUGHT], [SAID]),
-        ([THOUGHT], []),
-        ([THOUGHT, message("")], []),
-        ([THOUGHT, message(""), call()], [CALLED]),
-        ([THOUGHT, SEARCH, message("Hi.")], [THOUGHT, SEARCH, SAID]),
-        ([SEARCH], [SEARCH]),
-        ([message("H"), message("i.")], [SAID]),
-        ([message("H", "i.")], [SAID]),
-        ([message("H"), THOUGHT, message("i.")], [{**SAID, "content": "H"}, THOUGHT, {**SAID, "content": "i."}]),
-        ([message("H", phase="commentary"), message("i.")], [{**SAID, "content": "H", "phase": "commentary"}, {**SAID, "content": "i."}]),
-        ([{"type": "message", "content": [{"type": "refusal", "refusal": "No."}]}], []),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("output", "items"), ITEMS)
 def test_items_go_back_in_their_order_and_reasoning_before_what_followed_it(
     output: list[Any], items: list[Any]
 ) -> None:
@@ -249,6 +247,12 @@ def test_an_extra_field_that_is_no_list_is_refused_before_anything_is_sent(
         client(answers).complete(replace(HELLO, tools=also, settings=Settings(extra={field: wrong})))
 
     assert answers.requests == []
+
+
+def test_a_stream_may_be_silent_for_longer_than_those_of_other_apis() -> None:
+    assert OpenAIResponses("gpt-5").idle_timeout == 300.0
+    assert OpenAIResponses("gpt-5", idle_timeout=7).idle_timeout == 7.0
+    assert OpenAIResponses("gpt-5", idle_timeout=None).idle_timeout is None
 
 
 @pytest.mark.parametrize("wrong", [None, 1, "yes"])
@@ -451,18 +455,17 @@ def test_results_of_tools_are_what_is_new_after_a_stored_answer(ask: Ask) -> Non
     assert transport.body()["input"] == [{"type": "function_call_output", "call_id": "a", "output": "seven"}]
 
 
+CHANGES: dict[str, Callable[[list[Message]], list[Message]]] = {
+    "another question": lambda messages: [user_message("Another question"), *messages[1:]],
+    "another answer": lambda messages: [messages[0], Message("assistant", (TextPart("Ho."),), DIALECT), messages[2]],
+    "shortened": lambda messages: messages[1:],
+    "longer": lambda messages: [user_message("Before"), *messages],
+    "nothing new": lambda messages: messages[:2],
+}
+
+
 @each_way
-@pytest.mark.parametrize(
-    "changed",
-    [
-        lambda messages: [user_message("Another question"), *messages[1:]],
-        lambda messages: [messages[0], Message("assistant", (TextPart("Ho."),), DIALECT), messages[2]],
-        lambda messages: messages[1:],
-        lambda messages: [user_message("Before"), *messages],
-        lambda messages: messages[:2],
-    ],
-    ids=["another question", "another answer", "shortened", "longer", "nothing new"],
-)
+@pytest.mark.parametrize("changed", CHANGES.values(), ids=CHANGES)
 def test_a_history_that_was_changed_is_sent_whole(ask: Ask, changed: Callable[[list[Message]], list[Message]]) -> None:
     transport, model = stored(ask, response(message("Hi.")))
     request = goes_on(HELLO.messages, ask(model, HELLO), "Well?")

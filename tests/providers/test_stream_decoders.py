@@ -493,7 +493,7 @@ REFUSAL: dict[str, Any] = {"type": "message", "content": [{"type": "refusal", "r
 @pytest.mark.parametrize(
     ("events", "output"),
     [
-        ([delta(0, "H"), delta(0, "i"), done(0, words("Hi"))], [words("Hi")]),
+        ([delta(0, "H"), {"type": "keepalive"}, delta(0, "i"), done(0, words("Hi"))], [words("Hi")]),
         ([done(0, words(""), "added"), delta(0, "Hi", item_id="x"), delta(0, "!", item_id="y")], [words("Hi!")]),
         ([done(0, words("Hi"))], [words("Hi")]),
         ([], [THOUGHT, words("Hi"), LOOK]),

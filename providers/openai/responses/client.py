@@ -23,6 +23,8 @@ from .request import encode
 from .stored_answers import StoredAnswers
 from .stream import ResponsesStream
 
+IDLE_TIMEOUT = 300.0
+"""Seconds. The first event comes at once, and a model may think for minutes behind it, with nothing but rare `keepalive` events."""
 LOST = "previous_response_not_found"
 NO_RETENTION = "previous response cannot be used"
 """Words of the refusal for an organisation whose data OpenAI does not retain; it has no code of its own."""
@@ -45,7 +47,7 @@ class OpenAIResponses(HttpModel):
             status 401; without it `OPENAI_API_KEY` is read at each call. It is in no log, error or repr.
         base_url: the address with its version, such as `http://127.0.0.1:8000/v1`; without it `OPENAI_BASE_URL` is read
             at each call, else requests go to OpenAI.
-        options: those that all clients share, `ClientOptions`.
+        options: those that all clients share, `ClientOptions`. `idle_timeout` is 300 seconds unless given.
     """
 
     provider = "openai"
@@ -62,6 +64,7 @@ class OpenAIResponses(HttpModel):
         self.store = checked_flag("store", store)
         self._stored: StoredAnswers | None = StoredAnswers() if store else None
         """None if OpenAI keeps no answers."""
+        options.setdefault("idle_timeout", IDLE_TIMEOUT)
         super().__init__(model, api_key=api_key, base_url=base_url, **options)
 
     def complete(self, request: ModelRequest) -> ModelTurn:

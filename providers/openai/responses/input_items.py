@@ -129,7 +129,7 @@ class _Said:
     def say(self, part: TextPart) -> None:
         """Add text; texts in a row are one message. A model may label it with a phase, which goes back with it."""
         phase: JsonObject = {"phase": part.signature} if part.signature else {}
-        last = self.items[-1] if self.items and not self._reasoning else {}
+        last: JsonObject = self.items[-1] if self.items and not self._reasoning else {}
         if last.get("role") == "assistant" and last.get("phase") == part.signature:
             self.items[-1] = {**last, "content": text(last, "content") + part.text}
         else:
