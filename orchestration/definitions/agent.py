@@ -121,7 +121,7 @@ class Agent(TurnRunner[T_co]):
 
     An agent is a value: it never changes, may be shared by any number of threads, and costs nothing until it runs.
     Everything is checked here except the provider's key, which is looked up at the first call, and the schemas of the
-    tools, which are built at the first run.
+    tools, which are built at the first run, or here if they must be strict.
 
     Args:
         id: names the agent in logs, addresses, specs and errors.

@@ -13,6 +13,7 @@ from typing import get_args
 
 from understudy.errors import RunError
 from understudy.vocabulary.answers.output_type import OutputMode, OutputType
+from understudy.vocabulary.answers.strict_schemas import strict_arguments
 from understudy.vocabulary.checks import Unset, checked_seconds, checked_text, checked_whole
 from understudy.vocabulary.context.account import no_price
 from understudy.vocabulary.context.budget import Budget
@@ -123,7 +124,18 @@ def checked_tools(
         raise ValueError(f"agent {id!r}: tool_choice {settings.tool_choice!r} is no tool of it")
     if settings.tool_choice == "required" and not names:
         raise ValueError(f"agent {id!r}: tool_choice 'required', but it has no tools")
+    if settings.strict_tools:
+        _check_strict(id, made)
     return made
+
+
+def _check_strict(id: str, tools: Iterable[Tool[..., object]]) -> None:
+    """Raise unless each tool can be strict; this builds the tools' schemas."""
+    for tool in tools:
+        try:
+            strict_arguments(tool.name, tool.spec.schema)
+        except ValueError as error:
+            raise ValueError(f"agent {id!r}: {error}") from None
 
 
 def checked_count(id: str, name: str, value: int, least: int, kind: str = "agent") -> int:

@@ -100,7 +100,7 @@ def encode(request: ModelRequest, model: str) -> JsonObject:
 
 def _tool(tool: ToolSpec, settings: Settings) -> JsonObject:
     about: dict[str, JsonValue] = {"description": tool.description} if tool.description else {}
-    return {"name": tool.name, **about, **strict_fields("anthropic", tool, settings, "input_schema", recursive=False)}
+    return {"name": tool.name, **about, **strict_fields(tool, settings, "input_schema", recursive=False)}
 
 
 def _user(message: Message) -> list[JsonValue]:

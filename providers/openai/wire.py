@@ -114,7 +114,7 @@ def encode(
 
 def _tool(tool: ToolSpec, settings: Settings) -> JsonObject:
     about: dict[str, JsonValue] = {"description": tool.description} if tool.description else {}
-    fields = strict_fields("openai", tool, settings, "parameters", all_required=True)
+    fields = strict_fields(tool, settings, "parameters", all_required=True)
     return {"type": "function", "function": {"name": tool.name, **about, **fields}}
 
 

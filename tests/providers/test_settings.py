@@ -161,6 +161,21 @@ def test_a_tool_that_cannot_be_strict_is_named(provider: str) -> None:
         body_of(provider, Settings(strict_tools=True), LOOK, NOTE)
 
 
+def test_an_agent_is_not_made_with_a_tool_that_cannot_be_strict() -> None:
+    def note(fields: dict[str, int]) -> str:
+        return ""
+
+    def look(sku: str, row: int = 1) -> str:
+        return ""
+
+    strict = us.Settings(strict_tools=True)
+
+    with pytest.raises(ValueError, match="agent 'clerk': tool 'note' cannot be strict"):
+        us.Agent("clerk", model="openai:gpt-5", tools=[look, note], settings=strict)
+    us.Agent("clerk", model="openai:gpt-5", tools=[look], settings=strict)
+    us.Agent("clerk", model="openai:gpt-5", tools=[look, note])
+
+
 # --- the provider's own tools
 
 OWN: dict[str, JsonObject] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, cast, get_args
 
 from .checks import checked_flag, checked_mapping, checked_number, checked_text, checked_whole
 from .json_types import JsonObject, JsonValue
@@ -124,7 +124,7 @@ class Settings:
 def _check_stop(stop: object) -> None:
     if isinstance(stop, str) or not isinstance(stop, Sequence):
         raise TypeError(f"settings: stop must be a tuple of strings, got {stop!r}")
-    for each in stop:
+    for each in cast("Sequence[str]", stop):
         if not checked_text("settings: stop: each", each):
             raise ValueError("settings: stop must hold no empty string; every text would end at once")
 

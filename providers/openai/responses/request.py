@@ -55,7 +55,7 @@ def encode(
 
 def _tool(tool: ToolSpec, settings: Settings) -> JsonObject:
     described: JsonObject = {"description": tool.description} if tool.description else {}
-    fields = strict_fields("openai", tool, settings, "parameters", all_required=True)
+    fields = strict_fields(tool, settings, "parameters", all_required=True)
     # OpenAI API, Responses: a function without `strict` is strict, and most schemas are not.
     return {"type": "function", "name": tool.name, **described, "strict": False, **fields}
 

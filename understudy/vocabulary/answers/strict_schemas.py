@@ -46,6 +46,24 @@ def strict_schema(schema: JsonObject, *, all_required: bool = False, recursive: 
     return {**root, **({"$defs": made} if made else {})}
 
 
+def strict_arguments(
+    tool: str, schema: JsonObject, *, all_required: bool = False, recursive: bool = True
+) -> JsonObject:
+    """Return a strict schema of a tool's arguments, as `strict_schema` does.
+
+    Raises:
+        ValueError: there is none: an object is open, or a value may be anything.
+    """
+    strict = strict_schema(schema, all_required=all_required, recursive=recursive)
+    if strict is None:
+        more = "" if recursive else ", and no type may hold itself"
+        raise ValueError(
+            f"tool {tool!r} cannot be strict: each of its parameters needs a type with fixed fields, so no dict and no "
+            f"Any{more}; change it, or leave strict_tools out"
+        )
+    return strict
+
+
 class _Strict:
     """Translates the schemas of one document.
 
