@@ -312,7 +312,18 @@ class AgentGrammar(Grammar):
     provider: str | None = Field(
         default=None,
         description="where `model` does not say it",
-        json_schema_extra={"examples": ["openai", "anthropic", "gemini", "google", "vertex", "rehearsal"]},
+        json_schema_extra={
+            "examples": [
+                "openai",
+                "openai-chat",
+                "openai-responses",
+                "anthropic",
+                "gemini",
+                "google",
+                "vertex",
+                "rehearsal",
+            ]
+        },
     )
     model: ModelEntry | None = Field(
         default=None,

@@ -261,6 +261,11 @@ def test_answers_that_do_not_fit_count_as_model_turns() -> None:
             "settings.max_tokens",
         ),
         (
+            BY_TOOL,
+            replace(asks(ToolCall("f", "final_answer", bad_arguments="{")), raw_finish_reason="max_output_tokens"),
+            "settings.max_tokens",
+        ),
+        (
             NATIVE,
             replace(says("{"), finish_reason="blocked", raw_finish_reason="SAFETY"),
             "the provider ended it (SAFETY)",

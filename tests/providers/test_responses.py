@@ -20,6 +20,7 @@ from understudy.errors import BadReply, ProviderError
 from understudy.providers import OpenAIResponses
 from understudy.providers.openai.responses.answer import decode
 from understudy.providers.openai.responses.input_items import items_of
+from understudy.providers.openai.responses.stored_answers import StoredAnswers
 from understudy.vocabulary.messages import (
     FilePart,
     ImagePart,
@@ -517,6 +518,26 @@ def test_any_other_error_is_not_taken_for_a_lost_answer(ask: Ask) -> None:
         ask(model, goes_on(HELLO.messages, ask(model, HELLO), "Well?"))
 
     assert len(transport.requests) == 2
+
+
+def test_answers_that_were_not_used_for_longest_are_forgotten() -> None:
+    known = StoredAnswers(most=2)
+    histories: list[list[JsonObject]] = [[{"n": number}] for number in range(3)]
+    for number, history in enumerate(histories):
+        known.keep(history, f"resp_{number}")
+        known.latest([*histories[0], SAID])
+
+    assert [known.latest([*history, SAID]) for history in histories] == [("resp_0", 1), None, ("resp_2", 1)]
+
+
+def test_the_longest_part_of_a_history_that_is_stored_counts() -> None:
+    known = StoredAnswers()
+    known.keep([SAID], "resp_1")
+    known.keep([SAID, SAID], "resp_2")
+
+    assert known.latest([SAID, SAID, SAID]) == ("resp_2", 2)
+    assert known.latest([SAID, SAID]) == ("resp_1", 1)
+    assert known.latest([SAID]) is known.latest([]) is None
 
 
 def test_a_user_who_says_where_the_conversation_stands_is_obeyed() -> None:

@@ -18,9 +18,13 @@ class StoredAnswers:
     """The answers of one client; safe to share between threads.
 
     A history is known by a digest of its items. So a history that was shortened, or changed by anybody, is a new one.
+
+    Args:
+        most: how many answers are remembered; beyond it those that were not used for longest are forgotten.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
         self._ids: OrderedDict[bytes, str] = OrderedDict()
         """Digest of a history -> the id of its last answer; the one used last stands last."""
         self.start_afresh()
@@ -36,7 +40,7 @@ class StoredAnswers:
         with self._lock:
             self._ids[digest] = response_id
             self._ids.move_to_end(digest)
-            if len(self._ids) > MOST:
+            if len(self._ids) > self._most:
                 self._ids.popitem(last=False)
 
     def latest(self, history: Sequence[JsonObject]) -> tuple[str, int] | None:
