@@ -50,7 +50,7 @@ SHAPES = {
     "OpenAI": "Sent as `reasoning_effort` in chat completions, without `max`, and as `reasoning.effort` with `reasoning.summary: auto` by the Responses API. The column `API` "
     "says which one `openai:MODEL` asks.",
     "Anthropic": "A word is sent as `output_config.effort` beside `thinking: {type: adaptive}`, a number as `thinking: {type: enabled, budget_tokens}`, and off as the `type` of "
-    "`thinking`. `max_tokens` is always sent: without the setting it is 4,096 and the budget, or 32,768 where the model decides how long it reasons.",
+    "`thinking`. Claude on Vertex AI takes the same. `max_tokens` is always sent: without the setting it is 4,096 and the budget, or 32,768 where the model decides how long it reasons.",
     "Gemini and Vertex AI": "A word is sent as `thinkingConfig.thinkingLevel`, a number as `thinkingConfig.thinkingBudget`, and off as a budget of 0; `includeThoughts` asks for summaries.",
 }
 

@@ -7,7 +7,7 @@ holds for it; the last row is for all other names.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
@@ -50,15 +50,11 @@ class Family:
     """Value of `cache` -> the fields that it becomes, where that differs by family."""
 
 
-def family_of(families: Sequence[Family], model: str) -> Family:
+@lru_cache(maxsize=1024)  # asked at each request; a program has few models
+def family_of(families: tuple[Family, ...], model: str) -> Family:
     """Return the row that holds for a model."""
     name = model.lower()
-    return next(family for family in families if _compiled(family.pattern).search(name))
-
-
-@lru_cache(maxsize=256)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)
+    return next(family for family in families if re.search(family.pattern, name))
 
 
 def reasoning_word(provider: str, family: Family, settings: Settings) -> str | int | None:

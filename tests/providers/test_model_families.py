@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -310,7 +310,7 @@ def test_sampling_is_refused_by_models_that_would_refuse_or_ignore_it(model: str
     assert f"{takes()} {takes(reasoning='medium')}" == SAMPLED[model]
 
 
-TABLES = {"claude": CLAUDE, "gpt": GPT, "gemini": GEMINI, "server": (COMPATIBLE,)}
+TABLES: dict[str, tuple[Family, ...]] = {"claude": CLAUDE, "gpt": GPT, "gemini": GEMINI, "server": (COMPATIBLE,)}
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -322,7 +322,7 @@ def test_no_row_is_without_a_line_above(table: str) -> None:
 
 
 @pytest.mark.parametrize("families", [CLAUDE, GPT, GEMINI, (COMPATIBLE,)], ids=["claude", "gpt", "gemini", "server"])
-def test_each_row_holds_for_its_own_example_and_the_last_for_all_names(families: Sequence[Family]) -> None:
+def test_each_row_holds_for_its_own_example_and_the_last_for_all_names(families: tuple[Family, ...]) -> None:
     assert [family_of(families, row.example) for row in families] == list(families)
     assert family_of(families, "") is families[-1]
 

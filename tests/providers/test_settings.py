@@ -6,8 +6,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
+import pydantic
 import pytest
 
 import understudy as us
@@ -15,6 +16,7 @@ from tests.support.wire import obj, objs
 from understudy.providers.anthropic import wire as anthropic_wire
 from understudy.providers.google import wire as google_wire
 from understudy.providers.openai import wire as openai_wire
+from understudy.providers.settings_page import APIS, SAMPLES, changes
 from understudy.vocabulary.messages import (
     JsonObject,
     JsonValue,
@@ -29,6 +31,7 @@ from understudy.vocabulary.messages import (
     says,
     user_message,
 )
+from understudy.vocabulary.settings import ReasoningLevel
 
 LOOK = ToolSpec(
     "look",
@@ -395,3 +398,32 @@ def test_a_spec_refuses_them_when_it_is_loaded(model: str, settings: str, messag
 def test_a_wrong_value_is_refused_by_name(given: dict[str, Any], kind: type[Exception]) -> None:
     with pytest.raises(kind, match=f"settings: .*{next(iter(given))}"):
         Settings(**given)
+
+
+# --- the official libraries
+
+TYPES = {
+    "OpenAI, chat": "openai.types.chat.completion_create_params.CompletionCreateParamsNonStreaming",
+    "OpenAI, Responses": "openai.types.responses.response_create_params.ResponseCreateParamsNonStreaming",
+    "Anthropic": "anthropic.types.message_create_params.MessageCreateParamsNonStreaming",
+}
+DROPPED = {"temperature", "top_p"}
+"""Fields of older models that the newest library of Anthropic's does not name."""
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_what_settings_become_has_the_types_of_the_official_library(name: str) -> None:
+    module, _, params = TYPES[name].rpartition(".")
+    sdk: Any = pytest.importorskip(module, reason="the library is not installed")
+    types = pydantic.TypeAdapter[Any](getattr(sdk, params))
+    api = next(api for api in APIS if api.name == name)
+    levels = [Settings(reasoning=level) for level in get_args(ReasoningLevel)]
+
+    for settings in (*SAMPLES.values(), *levels):
+        for family in api.families:
+            try:
+                sent = changes(api, family.example, settings)
+            except ValueError:
+                continue
+            body = {"model": "m", "messages": [], "max_tokens": 1, **sent} if name != "OpenAI, Responses" else sent
+            assert types.validate_python(body).keys() >= sent.keys() - DROPPED, (family.name, settings)
