@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,6 +13,7 @@ import pytest
 import understudy as us
 from tests.support.http import HELLO, OPENAI_REPLY, Answers, FakeTime
 from tests.support.ollama import ROUNDS, Stand, ollama
+from understudy.cli import main
 from understudy.errors import (
     AuthenticationError,
     ContextOverflow,
@@ -465,6 +467,15 @@ def test_a_spec_names_a_preset_as_its_provider(stand: Stand) -> None:
 
     assert spec.agent("clerk").run("How many?").output == {"units": 7}
     assert str(spec.agent("other").model) == "ollama:mistral:7b"
+
+
+def test_a_preset_answers_on_the_command_line(stand: Stand, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = tmp_path / "clerk.yaml"
+    spec.write_text("agents: [{id: clerk, model: anthropic:claude-haiku-4-5}]")
+
+    assert main(["run", str(spec), "clerk", "How many?", "--model", "ollama:llama3.2"]) == 0
+
+    assert capsys.readouterr().out.strip() == '{"units": 7}'
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def add_named_models(parser: argparse.ArgumentParser) -> None:
         action="append",
         type=named_model,
         default=[],
-        help="use this model for all agents; AGENT=PROVIDER:MODEL uses it for one agent; repeatable",
+        help="use this model for all agents, such as ollama:llama3.2; AGENT=PROVIDER:MODEL uses it for one agent; repeatable",
     )
 
 
