@@ -18,6 +18,7 @@ import pytest
 import understudy as us
 from tests.support.http import (
     ANTHROPIC_REPLY,
+    EVERYWHERE,
     GOOGLE_REPLY,
     HELLO,
     MAKERS,
@@ -158,14 +159,14 @@ def test_a_change_of_the_environment_is_seen_by_the_next_call_also_after_one_tha
     assert [request.headers[header].split()[-1] for request in answers.requests] == ["key-of-first", "key-of-second"]
 
 
-@pytest.mark.parametrize("name", sorted(MAKERS))
+@pytest.mark.parametrize("name", sorted(EVERYWHERE))
 def test_a_key_is_in_no_repr_error_log_or_pickle(name: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     quoting = httpx.Response(401, json={"error": {"message": f"wrong key {CANARY}", "type": "auth"}})
     html = httpx.Response(200, html=f"<p>{CANARY}</p>")
     shown: list[str] = []
     for answer in (quoting, html, httpx.ConnectError(f"no way to {CANARY}"), httpx.ReadTimeout("slow")):
-        model = MAKERS[name](Answers(answer), CANARY)
+        model = EVERYWHERE[name](Answers(answer), CANARY)
         with pytest.raises(ProviderError) as caught:
             model.complete(HELLO)
         error = caught.value
@@ -186,10 +187,10 @@ def test_a_key_is_in_no_repr_error_log_or_pickle(name: str, caplog: pytest.LogCa
     assert [text for text in shown if CANARY in text] == []
 
 
-@pytest.mark.parametrize("name", sorted(MAKERS))
+@pytest.mark.parametrize("name", sorted(EVERYWHERE))
 def test_a_client_is_not_pickled(name: str) -> None:
     with pytest.raises(TypeError, match="not pickled"):
-        pickle.dumps(MAKERS[name](Answers(ok()), CANARY))
+        pickle.dumps(EVERYWHERE[name](Answers(ok()), CANARY))
 
 
 def test_a_secret_shows_itself_only_when_asked() -> None:
@@ -539,7 +540,7 @@ def test_a_count_that_can_be_none_is_not_counted_and_kept_as_it_came(provider: s
     assert usage.raw[asked] == strange
 
 
-@pytest.mark.parametrize("name", sorted(MAKERS))
+@pytest.mark.parametrize("name", sorted(EVERYWHERE))
 @pytest.mark.parametrize(
     ("answer", "quoted"),
     [
@@ -559,7 +560,7 @@ def test_a_count_that_can_be_none_is_not_counted_and_kept_as_it_came(provider: s
 )
 def test_an_answer_of_another_shape_says_what_came(name: str, answer: httpx.Response, quoted: str) -> None:
     with pytest.raises(BadReply) as caught:
-        MAKERS[name](Answers(answer), "k").complete(HELLO)
+        EVERYWHERE[name](Answers(answer), "k").complete(HELLO)
 
     assert quoted in str(caught.value)
     assert "expected" in str(caught.value)

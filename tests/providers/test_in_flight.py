@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from tests.hosts.forking import in_child
-from tests.support.http import HEAD, HELLO, MAKERS, REPLY, Answers, FakeTime, read_request, speaking, within
+from tests.support.http import EVERYWHERE, HEAD, HELLO, REPLY, Answers, FakeTime, read_request, speaking, within
 from tests.support.scripts import WAIT, eventually
 from understudy.errors import ProviderError, RunCancelled, RunTimedOut, UnderstudyError
 from understudy.providers import Anthropic, Gemini, OpenAI, Timing, Vertex
@@ -203,7 +203,7 @@ def test_a_waiter_leaves_nothing_behind_with_its_scope() -> None:
 # --- given back
 
 
-@pytest.mark.parametrize("name", sorted(MAKERS))
+@pytest.mark.parametrize("name", sorted(EVERYWHERE))
 @pytest.mark.parametrize(
     "answer",
     [
@@ -217,7 +217,7 @@ def test_a_waiter_leaves_nothing_behind_with_its_scope() -> None:
     ids=["500", "401", "garbage", "refused", "slow", "broken"],
 )
 def test_a_slot_is_free_again_after_an_error(name: str, answer: httpx.Response | Exception) -> None:
-    client = MAKERS[name](Answers(answer), "k")
+    client = EVERYWHERE[name](Answers(answer), "k")
 
     with pytest.raises((ProviderError, RuntimeError)):
         client.complete(HELLO)

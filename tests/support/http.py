@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import httpx
 
-from understudy.providers import Anthropic, Gemini, OpenAI, OpenAIResponses, Timing, Vertex
+from understudy.providers import Anthropic, AzureOpenAI, Gemini, OpenAI, OpenAIResponses, Timing, Vertex, VertexClaude
 from understudy.providers.http.model_client import HttpModel
 from understudy.vocabulary.context.scope import Scope, enter_scope
 from understudy.vocabulary.messages import JsonValue, ModelRequest, user_message
@@ -91,6 +91,20 @@ MAKERS: dict[str, Callable[[httpx.BaseTransport, str], HttpModel]] = {
     ),
 }
 """API -> a client with one attempt that sends to a transport."""
+EVERYWHERE: dict[str, Callable[[httpx.BaseTransport, str], HttpModel]] = {
+    **MAKERS,
+    "groq": lambda transport, key: OpenAI("m", preset="groq", api_key=key, attempts=1, transport=transport),
+    "azure": lambda transport, key: AzureOpenAI(
+        "my-gpt", endpoint="https://me.test", api_key=key, attempts=1, transport=transport
+    ),
+    "azure with a token": lambda transport, key: AzureOpenAI(
+        "my-gpt", endpoint="https://me.test", token=key, attempts=1, transport=transport
+    ),
+    "claude on vertex": lambda transport, key: VertexClaude(
+        "claude-haiku-4-5", access_token=key, project="p", attempts=1, transport=transport
+    ),
+}
+"""The same for every place where these APIs are."""
 
 
 @contextmanager
