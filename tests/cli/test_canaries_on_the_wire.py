@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 import understudy as us
-from tests.support.canaries import KEYS, SAID, Seen, serving
+from tests.support.canaries import KEYS, REQUEST_ID, SAID, Seen, serving
 from tests.support.scripts import WAIT, scripted
 
 SECRET = KEYS["address"]
@@ -119,6 +119,8 @@ def test_what_a_server_sets_and_sends_in_headers_stays_out_of_logs_and_errors(se
 
     assert any("POST" in line for line in seen.logged)  # the HTTP library has logged
     assert seen.leaks_of(KEYS, seen.logged, seen.shown, seen.raised) == set()
+    assert not any(REQUEST_ID in line for line in seen.logged)
+    assert any(f"'request_id': '{REQUEST_ID}'" in text for text in seen.raised)
 
 
 @pytest.mark.parametrize("provider", sorted(CLASSES))

@@ -119,6 +119,7 @@ class TestARun:
             "turns": 2,
             "usage": {"input_tokens": None, "output_tokens": None, "total_tokens": None},
             "cost_usd": None,
+            "model": "rehearsal",
             "tool_calls": [
                 {
                     "name": "find",

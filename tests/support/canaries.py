@@ -19,9 +19,11 @@ KEYS = {
     name: f"ck-{name}-4f7Qz9Lw2Xb8"
     for name in (
         *("string", "wrapped", "function", "anthropic", "gemini", "vertex", "environment", "extra"),
-        *("address", "cookie", "request_id"),
+        *("address", "cookie"),
     )
 }
+REQUEST_ID = "req-4f7Qz9Lw2Xb8"
+"""The one header of the server's that may be told: it is no secret, and the provider's support asks for it."""
 SAID = {
     name: f"cv{name}6Hd3Rk1Tn5"
     for name in ("input", "system", "argument", "result", "session", "deps", "reply", "failure", "user", "answer")
@@ -80,7 +82,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(body) + longer))
         self.send_header("set-cookie", f"session={KEYS['cookie']}; Path=/")
-        self.send_header("x-request-id", KEYS["request_id"])
+        self.send_header("x-request-id", REQUEST_ID)
         self.send_header("location", f"http://user:{KEYS['address']}@127.0.0.1:1/?key={KEYS['address']}")
         for name, value in self.headers.items():
             if name.lower().endswith(("key", "authorization")):
