@@ -425,5 +425,7 @@ def test_what_settings_become_has_the_types_of_the_official_library(name: str) -
                 sent = changes(api, family.example, settings)
             except ValueError:
                 continue
-            body = {"model": "m", "messages": [], "max_tokens": 1, **sent} if name != "OpenAI, Responses" else sent
+            body: JsonObject = (
+                {"model": "m", "messages": [], "max_tokens": 1, **sent} if name != "OpenAI, Responses" else sent
+            )
             assert types.validate_python(body).keys() >= sent.keys() - DROPPED, (family.name, settings)
