@@ -1,0 +1,16 @@
+"""Fifty agents on one key that the provider limits: all finish, and few requests are refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tests.support.storms import storm
+
+
+def test_a_storm_on_one_key_costs_no_more_than_a_fifth_of_the_requests_that_are_allowed() -> None:
+    came = storm(agents=50, runs=8, most=100, length=1.0)  # a minute of a provider in a second
+
+    assert came.endings == Counter({"Complete": 400})
+    assert came.answered == 400
+    assert came.requests <= 1.2 * came.answered
+    assert came.seconds < 10.0
