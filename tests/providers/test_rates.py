@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.limited_servers import Server, by_the_bucket, by_the_window, play
+from tests.support.limited_servers import Server, by_chance, by_the_bucket, by_the_window, play
 from understudy.providers.http.limits.bucket import per_minute
 from understudy.providers.http.limits.rates import LONGEST_STOP, RETRIES, Rates, Sent
 from understudy.providers.http.limits.told import Told, told_by
@@ -273,3 +273,12 @@ def test_fifty_callers_finish_nearly_as_fast_as_the_server_allows_and_few_reques
     assert played.requests <= 500 * share  # with the forty of the first moment, when nobody knew of a limit
     assert played.seconds <= 500 / per_second * 1.2
     assert played.most_at_once <= 1
+
+
+@pytest.mark.parametrize("share", [0.05, 0.12, 0.2])
+def test_refusals_by_chance_do_not_slow_requests_down_without_end(share: float) -> None:
+    played = play(Rates(), by_chance(share, 1.0), callers=16, calls=10, latency=0.02)
+
+    refused = played.requests - played.answered
+    assert played.answered == 160
+    assert played.seconds <= 160 / 0.75 + refused * 2.0 + 5  # three quarters of a request in the wait that is named

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -111,3 +112,14 @@ def play(rates: Rates, server: Server, *, callers: int, calls: int, latency: flo
             now, at_this_moment = at, 0
         what(now)
     return played
+
+
+def by_chance(share: float, wait: float) -> Server:
+    """Refuse this share of all requests, by a repeatable die."""
+    die = random.Random(7)
+
+    def ask(now: float) -> Verdict:
+        fine = die.random() >= share
+        return fine, None if fine else wait, {}
+
+    return ask

@@ -9,6 +9,7 @@ from .bucket import Bucket
 SPARED = 0.9  # The first rate is this share of the one at which the provider answered.
 GROWTH = 8.0  # After as many answers as there were before the refusal, the rate has grown by one part of so many.
 FEWEST = 10.0  # Answers; for fewer the rate would grow faster than a refusal could tell that it is too high.
+SLOWEST = 0.75  # Requests in the longest wait that was named: some providers refuse by chance, and each refusal would slow it down.
 FORGOTTEN = 16.0  # A rate that grew to so many times the first one is none any more: the limit has gone.
 PAUSE = 5.0  # Seconds without a request, after which a new count begins: the rate of an idle hour says nothing.
 LONGEST_COUNT = 60.0  # Seconds: providers limit requests by the minute, or by less.
@@ -21,6 +22,8 @@ class Pace:
         self._bucket: Bucket | None = None
         self._first = 0.0
         """The rate when the last refusal came."""
+        self._longest = 0.0
+        """The longest wait that was named since there is a rate."""
         self._growth = GROWTH * FEWEST
         self._began = -inf
         """When the count of answers began."""
@@ -67,8 +70,11 @@ class Pace:
         Requests that were under way at the last refusal met the same limit, and do not make the rate lower again.
         """
         if self.is_news(sent):
-            rate = max(self._answers, 1.0) / max(until - self._began, 0.001)
-            self._first = SPARED * rate
+            rate = SPARED * max(self._answers, 1.0) / max(until - self._began, 0.001)
+            self._longest = max(until - now, 0.0 if self._bucket is None else self._longest)
+            if self._bucket is not None and self._longest > 0.0:
+                rate = max(rate, min(self._bucket.rate, SLOWEST / self._longest))
+            self._first = rate
             self._growth = GROWTH * max(FEWEST, self._answers)
             self._changed = now
             self._bucket = Bucket(capacity=1.0, rate=self._first, level=1.0, at=until)
