@@ -594,6 +594,12 @@ def test_items_without_their_end_are_whole_though_the_last_event_has_none() -> N
     assert turn.finish_reason == "tool_calls"
 
 
+def test_an_item_that_only_began_is_as_it_began() -> None:
+    turn = responses(done(0, THOUGHT, "added"), done(1, SEARCH, "added"), done(2, LOOK, "added"), ended())
+
+    assert turn.parts == (OpaquePart(SEARCH), ToolCall("a", "on_shelf", {"sku": "A"}))
+
+
 @pytest.mark.parametrize("kind", ["error", ""])
 @pytest.mark.parametrize(
     "error", [{"code": "rate_limit_exceeded"}, {"error": {"type": "tokens", "code": "rate_limit_exceeded"}}]

@@ -146,6 +146,9 @@ class ResponsesStream:
             began = self._items.get(index, item)
             if index not in self._complete_ones and began.get("type") == item.get("type"):
                 self._complete(index, item, found)
+        for index in sorted(self._items.keys() - self._complete_ones):
+            if self._items[index].get("type") != "reasoning":  # its encrypted content may be a part of it only
+                self._complete(index, self._items[index], found)
         self._response = response
         self.is_over = True
         if inner(response, "usage"):
