@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
@@ -136,7 +136,11 @@ class FallbackModel:
 
     def known_keys(self) -> list[Secret]:
         """Return the keys of all models, so that a recording can hide them."""
-        return [key for model in self.models for key in getattr(model, "known_keys", list)()]
+        keys: list[Secret] = []
+        for model in self.models:
+            known: Callable[[], Iterable[Secret]] | None = getattr(model, "known_keys", None)
+            keys += [] if known is None else known()
+        return keys
 
     def __repr__(self) -> str:
         return f"FallbackModel([{', '.join(map(name_of, self.models))}])"
@@ -172,7 +176,7 @@ def _pieces(model: Model, request: ModelRequest) -> Generator[Piece]:
 
 
 @contextmanager
-def _share(model: Model, seconds: float | None) -> Iterator[None]:
+def _share(model: Model, seconds: float | None) -> Generator[None]:
     """Give a call in a run no more than the model's own time; if that passes, it is the model's failure and not the run's.
 
     Raises:
@@ -248,16 +252,17 @@ def _checked_on(on: On | Unset) -> Callable[[ProviderError], bool]:
     if isinstance(on, Unset):
         return may_pass
     if isinstance(on, Iterable) and not isinstance(on, (str, bytes)):
-        classes = tuple(on)
+        given: Iterable[type[ProviderError]] = on
+        classes = tuple(given)
         for each in classes:
             if not isinstance(each, type) or not issubclass(each, ProviderError):
                 raise TypeError(f"FallbackModel: on must hold classes of ProviderError, got {named_safely(each)} in it")
         return lambda error: isinstance(error, classes)
     checked_plain("FallbackModel: on", on)
-    function = on
+    function = cast("Callable[[ProviderError], object]", on)
 
     def goes_on(error: ProviderError) -> bool:
-        said: object = function(error)
+        said = function(error)
         if not isinstance(said, bool):
             raise WrongReturn(f"FallbackModel: the function on must return True or False, got {found_instead(said)}")
         return said

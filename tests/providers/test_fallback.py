@@ -78,6 +78,18 @@ class Streaming:
             self.closed = True
 
 
+def is_refused(error: ProviderError) -> bool:
+    return error.status == 401
+
+
+def never(error: ProviderError) -> bool:
+    return False
+
+
+def nothing(error: ProviderError) -> None:
+    return None
+
+
 def says_seven() -> FunctionModel:
     return FunctionModel(lambda _: says("Seven."))
 
@@ -123,8 +135,8 @@ def test_the_next_model_is_asked_after_errors_that_another_model_may_not_have(er
         ([AuthenticationError], True),
         ((AuthenticationError, RateLimited), True),
         ([RateLimited], False),
-        (lambda error: error.status == 401, True),
-        (lambda error: False, False),
+        (is_refused, True),
+        (never, False),
         ([], False),
     ],
 )
@@ -346,7 +358,7 @@ def test_wrong_values_are_errors_when_it_is_made(make: Callable[[], object], err
 
 def test_a_function_that_does_not_return_true_or_false_asks_no_other_model() -> None:
     second = Failing(BUSY)
-    model = ANY_ARGUMENTS([Failing(BUSY), second], on=lambda error: None)
+    model = ANY_ARGUMENTS([Failing(BUSY), second], on=nothing)
 
     with pytest.raises(TypeError, match="must return True or False, got None"):
         model.complete(HELLO)

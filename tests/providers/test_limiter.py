@@ -367,7 +367,8 @@ def test_wrong_settings_are_refused_and_change_nothing(
     before = shared.of("openai", "https://wrong.test", "m", "k").figures()
 
     with pytest.raises(error, match=text):
-        us.set_limits(**{"name": "openai", "in_flight": 3, **arguments})
+        given: dict[str, Any] = {"name": "openai", "in_flight": 3, **arguments}
+        us.set_limits(**given)
 
     assert shared.of("openai", "https://wrong.test", "m", "k").figures() == before
 
