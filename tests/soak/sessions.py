@@ -112,7 +112,7 @@ def _updated(system: us.ActorSystem, threads: int, runs: int) -> Found:
         for _ in range(runs):
             handle = agent.submit("go", conversation_id=CONVERSATION, user_id="ada", system=system)
             for event in handle.events():
-                assert not isinstance(event, (us.SessionNotSaved, us.RunFailed)), event
+                assert not isinstance(event, (us.SessionNotSaved, us.RunFailed)), (event, event.error)
                 if isinstance(event, us.SessionOverwritten):
                     found.told.extend([Told(event.run_id, key, event.other_run_id) for key in event.keys])
 
