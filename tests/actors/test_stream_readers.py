@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,10 @@ from tests.support.events import DELTAS
 from tests.support.scripts import WAIT, eventually
 from tests.support.streaming import Tap, streaming_clerk, text_of, text_turn
 from tests.support.tools import look
+from understudy.actors.run_view.log import Retried, RunLog
+from understudy.actors.run_view.log_reader import LogReader
+from understudy.actors.run_view.shown_turn import ShownTurn
+from understudy.testing import says
 
 
 def test_a_with_block_cancels_a_run_that_is_not_over() -> None:
@@ -141,6 +146,28 @@ def test_a_hundred_readers_that_stand_still_hold_no_run_up() -> None:
 
     assert {text_of(list(reader)) for reader in readers} == {"word " * 2000}
     eventually(lambda: threading.active_count() < 50, "no reader has a thread")
+
+
+def test_a_retry_told_in_mid_stream_follows_the_text_also_for_a_reader_that_is_quick() -> None:
+    log, shown, told = RunLog("r-1", "clerk"), ShownTurn(1), list[us.Event]()
+    reader = LogReader(log, ("clerk",), queue.SimpleQueue())
+    steps: list[Callable[[], object]] = [
+        lambda: log.note(1),
+        lambda: shown.add(us.TextPiece("half a ")),
+        lambda: log.show(shown),
+        lambda: log.note(Retried(what="model", attempt=1, wait=0.0, error=us.ProviderError("lost"), turn=1)),
+        lambda: shown.add(us.TextPiece("text")),
+        lambda: log.note((1, says("half a text"))),
+    ]
+
+    for step in steps:
+        step()
+        told += reader.read()
+
+    assert [type(event).__name__ for event in told] == [
+        *("TurnStarted", "TextDelta", "TextDelta", "RetryScheduled", "TurnFinished")
+    ]
+    assert [event.seq for event in told] == [0, 0, 0, 1, 2]
 
 
 def test_retries_told_in_mid_stream_change_no_number_for_late_readers() -> None:
