@@ -47,7 +47,7 @@ The first row that fits a model's name holds. The columns of levels have the pro
 "nothing" where off is all that the model does. `tokens` is the range of a number. `sampling` says when `temperature` and `top_p` are taken.
 """
 SHAPES = {
-    "OpenAI": "Sent as `reasoning_effort` in chat completions, without `max`, and as `reasoning.effort` with `reasoning.summary: auto` by the Responses API. The column `API` "
+    "OpenAI": "Sent as `reasoning_effort` in chat completions, without `max`, and as `reasoning.effort` by the Responses API. The column `API` "
     "says which one `openai:MODEL` asks.",
     "Anthropic": "A word is sent as `output_config.effort` beside `thinking: {type: adaptive}`, a number as `thinking: {type: enabled, budget_tokens}`, and off as the `type` of "
     "`thinking`. Claude on Vertex AI takes the same. `max_tokens` is always sent: without the setting it is 4,096 and the budget, or 32,768 where the model decides how long it reasons.",

@@ -188,7 +188,7 @@ def test_reasoning_becomes_the_word_of_the_models_family(model: str) -> None:
         ),
         ("openai:gpt-5", Settings(max_tokens=9), {"max_completion_tokens": 9}),
         ("server:gpt-5", Settings(max_tokens=9), {"max_tokens": 9}),
-        ("responses:gpt-5", Settings(reasoning="low"), {"reasoning": {"effort": "low", "summary": "auto"}}),
+        ("responses:gpt-5", Settings(reasoning="low"), {"reasoning": {"effort": "low"}}),
         ("responses:gpt-5.5", Settings(reasoning="off"), {"reasoning": {"effort": "none"}}),
         ("responses:gpt-5", Settings(verbosity="low"), {"text": {"verbosity": "low"}}),
         ("responses:gpt-5", Settings(service_tier="standard"), {"service_tier": "default"}),

@@ -118,7 +118,7 @@ def _by_name(presets: Collection[Preset]) -> dict[str, Preset]:
     return {preset.name: preset for preset in presets}
 
 
-# Read on 2026-11-23, in the servers' documentation and in the types of their own Python libraries.
+# From the documentation of the servers, and in part from the types of their own Python libraries.
 PRESETS = _by_name(
     [
         # Ollama, OpenAI compatibility: no tool_choice; a format holds for every text, so that no tool can be called.

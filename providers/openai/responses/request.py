@@ -80,11 +80,9 @@ def _settings(settings: Settings, row: Family, has_tools: bool) -> dict[str, Jso
 
 
 def _reasoning(settings: Settings, row: Family) -> JsonObject | None:
-    """Return effort, and a wish for summaries: without it nothing of the reasoning can be read."""
+    """Return the effort. A summary is not asked for: OpenAI refuses it to organisations that it has not verified."""
     effort = reasoning_word("openai", row, settings)
-    if effort is None:
-        return None
-    return {"effort": effort, **({"summary": "auto"} if settings.asks_for_reasoning else {})}
+    return None if effort is None else {"effort": effort}
 
 
 def _tool_choice(choice: str, has_tools: bool) -> JsonValue:
