@@ -252,12 +252,14 @@ def _checked_on(on: On | Unset) -> Callable[[ProviderError], bool]:
     if isinstance(on, Unset):
         return may_pass
     if isinstance(on, Iterable) and not isinstance(on, (str, bytes)):
-        given: Iterable[type[ProviderError]] = on
-        classes = tuple(given)
-        for each in classes:
+        classes: list[type[ProviderError]] = []
+        for each in cast("Iterable[object]", on):
             if not isinstance(each, type) or not issubclass(each, ProviderError):
-                raise TypeError(f"FallbackModel: on must hold classes of ProviderError, got {named_safely(each)} in it")
-        return lambda error: isinstance(error, classes)
+                raise TypeError(
+                    f"FallbackModel: on must hold classes of ProviderError, got {named_safely(cast(object, each))} in it"
+                )
+            classes.append(each)
+        return lambda error: isinstance(error, tuple(classes))
     checked_plain("FallbackModel: on", on)
     function = cast("Callable[[ProviderError], object]", on)
 
