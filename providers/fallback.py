@@ -252,14 +252,11 @@ def _checked_on(on: On | Unset) -> Callable[[ProviderError], bool]:
     if isinstance(on, Unset):
         return may_pass
     if isinstance(on, Iterable) and not isinstance(on, (str, bytes)):
-        classes: list[type[ProviderError]] = []
-        for each in cast("Iterable[object]", on):
-            if not isinstance(each, type) or not issubclass(each, ProviderError):
-                raise TypeError(
-                    f"FallbackModel: on must hold classes of ProviderError, got {named_safely(cast(object, each))} in it"
-                )
-            classes.append(each)
-        return lambda error: isinstance(error, tuple(classes))
+        given = list(cast("Iterable[object]", on))
+        classes = tuple([each for each in given if isinstance(each, type) and issubclass(each, ProviderError)])
+        if len(classes) < len(given):
+            raise TypeError(f"FallbackModel: on must hold classes of ProviderError alone, got {named_safely(given)}")
+        return lambda error: isinstance(error, classes)
     checked_plain("FallbackModel: on", on)
     function = cast("Callable[[ProviderError], object]", on)
 

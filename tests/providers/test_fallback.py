@@ -345,7 +345,7 @@ def test_a_typed_answer_comes_in_a_form_that_every_model_has(models: list[str], 
         (
             lambda: ANY_ARGUMENTS(["openai:a", "openai:b"], on=[ValueError]),
             TypeError,
-            "classes of ProviderError, got <class 'ValueError'>",
+            "classes of ProviderError alone, got .<class 'ValueError'>",
         ),
         (lambda: ANY_ARGUMENTS(["openai:a", "openai:b"], on=None), TypeError, "FallbackModel: on must be a function"),
         (lambda: ANY_ARGUMENTS(["openai:a", "openai:b"], on="RateLimited"), TypeError, "FallbackModel: on must be"),
