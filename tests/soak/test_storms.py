@@ -13,4 +13,3 @@ def test_a_storm_on_one_key_costs_no_more_than_a_fifth_of_the_requests_that_are_
     assert came.endings == Counter({"Complete": 400})
     assert came.answered == 400
     assert came.requests <= 1.2 * came.answered
-    assert came.seconds < 10.0
