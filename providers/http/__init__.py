@@ -4,6 +4,7 @@ A `ModelRequest` comes in to `HttpModel.complete`, on the thread of a run. The c
 `retries` starts one `Attempt` after another until the error is not worth a retry. For each attempt the call waits for a slot
 of `in_flight`, looks up the key (`credentials`, `environment`), and leases a connection. `network` gives every read and
 write the time that is left, and ends a blocked one when the run is cancelled.
+`decompression` unpacks a body in small pieces, so that the limit of its size holds.
 
 A `ModelTurn` goes out, or one of understudy's errors: `errors` makes it from an HTTP error, `attempt` from a failed
 connection or a late answer. No key goes out: not in an error, a log (`log_filter`), a repr or a pickle.

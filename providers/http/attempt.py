@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from understudy.errors import BadReply, ProviderError, ProviderTimeout
 from understudy.vocabulary.context.scope import current_scope
 
+from .decompression import decompressed
 from .errors import quoted
 from .log_filter import quiet
 
@@ -143,7 +144,7 @@ class Attempt:
 
     def _read(self, response: httpx.Response) -> bytes:
         size = 0
-        for piece in response.iter_bytes():
+        for piece in decompressed(response):
             size += len(piece)
             if size > self._max_bytes:
                 raise self._bad(f"an answer longer than {self._max_bytes} bytes, which is the most that is read")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from understudy.errors import ProviderError
 
+from .decompression import ASKED_FOR
 from .forks import renew_after_fork
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Carrier:
     def __init__(self, client: httpx.Client, line: Line) -> None:
         self._client = client
         self.line = line
-        self._headers = dict(client.headers)
+        self._headers = {**client.headers, "accept-encoding": ASKED_FOR}
         self._address = ""
         self._url: httpx.URL | None = None
 

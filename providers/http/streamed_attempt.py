@@ -8,6 +8,7 @@ from math import inf
 from typing import TYPE_CHECKING, NoReturn
 
 from .attempt import Attempt, Outgoing, Reply, headers_of
+from .decompression import decompressed
 from .errors import QUOTED, quoted
 from .log_filter import quiet
 
@@ -65,7 +66,7 @@ class StreamedAttempt(Attempt):
             yield response
 
     def _take(self, carrier: Carrier, response: httpx.Response) -> None:
-        self._line, self._response, self._body = carrier.line, response, response.iter_bytes()
+        self._line, self._response, self._body = carrier.line, response, decompressed(response)
 
     def _begin(self, now: float, limit: float) -> None:
         self._last = now + limit

@@ -568,16 +568,6 @@ def test_an_answer_of_another_shape_says_what_came(name: str, answer: httpx.Resp
     assert not caught.value.retryable
 
 
-def test_a_body_that_does_not_decompress_is_a_bad_reply() -> None:
-    # Made as a stream: a response of bytes would be decompressed by the test's own hands.
-    broken = httpx.MockTransport(
-        lambda _: httpx.Response(200, headers={"content-encoding": "gzip"}, stream=httpx.ByteStream(b"no gzip"))
-    )
-
-    with pytest.raises(BadReply, match="decompress"):
-        OpenAI("m", api_key="k", transport=broken).complete(HELLO)
-
-
 def test_an_unreachable_host_is_named_and_worth_a_retry() -> None:
     port = closed_port()
 
