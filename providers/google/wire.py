@@ -70,7 +70,7 @@ RUNNABLE = ("", "STOP", "MAX_TOKENS", UNSPECIFIED, "OTHER", "FUNCTION_CALL")
 IMAGES = ("image/jpeg", "image/png", "image/webp", "image/heic", "image/heif")
 MEDIA = ("application/pdf", "audio/", "video/")
 UNSIGNED = "skip_thought_signature_validator"
-"""Gemini API, Thought signatures, FAQs: from Gemini 3 on, the signature to send for a call of another model."""
+"""Gemini API, Thought signatures, FAQs: from Gemini 3 on, the signature for a call of a model that gave none."""
 
 
 def encode(request: ModelRequest, model: str, *, provider: str) -> JsonObject:
@@ -169,7 +169,7 @@ def _content(part: Part, dialect: str) -> JsonObject | None:
 def _model(message: Message, signed: bool) -> list[JsonValue]:
     ours = message.dialect == DIALECT
     sent: list[JsonValue] = []
-    stand_in = UNSIGNED if signed and not ours else None
+    stand_in = UNSIGNED if signed else None
     for part in message.parts:
         match part:
             case TextPart(text=words, signature=signature) if words or (signature is not None and ours):
@@ -179,7 +179,7 @@ def _model(message: Message, signed: bool) -> list[JsonValue]:
             case ToolCall(signature=signature):
                 given: dict[str, JsonValue] = {"id": part.id} if _echoes(message, part) else {}
                 call: JsonObject = {**given, "name": part.name, "args": sendable(part)}
-                sent.append(_signed({"functionCall": call}, signature if ours else stand_in))
+                sent.append(_signed({"functionCall": call}, (signature if ours else None) or stand_in))
                 stand_in = None  # only the first of parallel calls has a signature
             case OpaquePart() if ours:
                 sent.append(part.data)

@@ -39,6 +39,7 @@ from understudy.vocabulary.messages import (
 
 LOOK = ToolSpec("look", "Look at a shelf.", {"type": "object", "properties": {"sku": {"type": "string"}}})
 DIALECTS = ("openai", "openai-responses", "anthropic", "google")
+STAND_IN = "skip_thought_signature_validator"
 
 
 def encode(dialect: str, request: ModelRequest, model: str = "gemini-2.5-flash") -> JsonObject:
@@ -516,16 +517,27 @@ def test_googles_config_is_joined_with_the_users_own() -> None:
     assert body["safetySettings"] == []
 
 
-def test_from_gemini_3_on_calls_of_other_models_bear_the_documented_stand_in() -> None:
-    calls = (ToolCall("a", "look"), ToolCall("b", "look"))
-    messages = [Message("assistant", calls, "openai"), user_message([ToolResult("a", "1"), ToolResult("b", "2")])]
+@pytest.mark.parametrize(
+    ("made_by", "signature", "there"),
+    [
+        ("openai", None, STAND_IN),
+        ("openai", "theirs", STAND_IN),
+        ("google", None, STAND_IN),  # made by Gemini 2.0, which has no signatures
+        ("google", "ours", "ours"),
+    ],
+)
+def test_from_gemini_3_on_calls_without_a_signature_bear_the_documented_stand_in(
+    made_by: str, signature: str | None, there: str
+) -> None:
+    calls = (ToolCall("a", "look", signature=signature), ToolCall("b", "look"))
+    messages = [Message("assistant", calls, made_by), user_message([ToolResult("a", "1"), ToolResult("b", "2")])]
     request = ModelRequest(messages)
 
     new = objs(objs(encode("google", request, "gemini-3-flash-preview")["contents"])[0]["parts"])
     old = objs(objs(encode("google", request, "gemini-2.5-flash")["contents"])[0]["parts"])
 
-    assert [p.get("thoughtSignature") for p in new] == ["skip_thought_signature_validator", None]
-    assert [p.get("thoughtSignature") for p in old] == [None, None]
+    assert [p.get("thoughtSignature") for p in new] == [there, None]  # only the first of parallel calls has one
+    assert [p.get("thoughtSignature") for p in old] == ["ours" if there == "ours" else None, None]
 
 
 # Settings
