@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
-from understudy.errors import ProviderError, ProviderTimeout, RateLimited, RunTimedOut
+from understudy.errors import ProviderError, ProviderTimeout, RateLimited
 from understudy.providers.catalogue import resolve
+from understudy.providers.http.own_time import OwnTime
 from understudy.providers.http.streamed_call import Begun, shown
 from understudy.providers.wire.endings import usage_of, with_usage_of
 from understudy.vocabulary.checks import UNSET, Unset, WrongReturn, checked_plain, found_instead, named_safely
 from understudy.vocabulary.context.context_windows import context_window_of
-from understudy.vocabulary.context.scope import account_of_turn, current_scope, enter_scope, leave_scope
+from understudy.vocabulary.context.scope import account_of_turn
 from understudy.vocabulary.messages import ModelRequest, ModelTurn
 from understudy.vocabulary.models import (
     Model,
@@ -50,8 +50,8 @@ class FallbackModel:
 
     A model is asked anew at each call, from the first one on. Each has had its own retries and limits when the next one is asked. An
     answer of which a reader was shown something is never replaced: that error ends the call. Other models find the history as
-    far as their API takes it, as after any change of the model. In a run, each model has the time of its own `model_timeout`,
-    as far as the run and an agent's `model_timeout` leave it.
+    far as their API takes it, as after any change of the model. In a run, each model has the time of its own `model_timeout`
+    (in a stream, of its `streamed_timeout`), as far as the run and an agent's `model_timeout` leave it.
 
     Args:
         models: model strings and model objects, at least two.
@@ -147,7 +147,7 @@ class FallbackModel:
 
 
 def _complete(model: Model, request: ModelRequest) -> ModelTurn:
-    with _share(model, timeout_of(model)):
+    with OwnTime(model, timeout_of(model)).limits():
         return model.complete(request)
 
 
@@ -166,38 +166,15 @@ def _pieces(model: Model, request: ModelRequest) -> Generator[Piece]:
     if not can_stream(model):
         yield from pieces_of(_complete(model, request))
         return
-    given = iter(cast(StreamingModel, model).stream(request))
+    own = OwnTime(model, streamed_timeout_of(model))
+    with own.limits():
+        given = iter(cast(StreamingModel, model).stream(request))
     try:
-        yield from given
+        yield from own.limited(given)
     finally:
         close = getattr(given, "close", None)
         if callable(close):
             close()
-
-
-@contextmanager
-def _share(model: Model, seconds: float | None) -> Generator[None]:
-    """Give a call in a run no more than the model's own time; if that passes, it is the model's failure and not the run's.
-
-    Raises:
-        ProviderTimeout: the model's time passed, and the run has some left.
-    """
-    scope = current_scope()
-    if scope is None or seconds is None:
-        yield
-        return
-    part = scope.part(seconds)
-    token = enter_scope(part)
-    try:
-        yield
-    except RunTimedOut as error:
-        if scope.is_over or part.deadline == scope.deadline:
-            raise
-        raise ProviderTimeout(
-            f"{name_of(model)} did not answer within {seconds:g} s (model_timeout)", retryable=True
-        ) from error
-    finally:
-        leave_scope(token)
 
 
 def _as_provider_error(model: Model, error: Exception) -> ProviderError:

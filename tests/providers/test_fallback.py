@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,7 +14,7 @@ import httpx
 import pytest
 
 import understudy as us
-from tests.support.http import HELLO, REPLY, Answers, FakeTime, within
+from tests.support.http import HELLO, REPLY, Answers, FakeTime, speaking, within
 from understudy.errors import (
     AuthenticationError,
     BadReply,
@@ -235,22 +237,67 @@ def test_it_streams_if_one_of_its_models_does() -> None:
 # --- in runs
 
 
-def test_each_model_has_its_own_time_in_a_run_and_the_runs_own_deadline_ends_it() -> None:
-    def hang(request: ModelRequest) -> ModelTurn:
+class Hanging:
+    """A model that writes some pieces, and then nothing until its time is over."""
+
+    def __init__(self, *pieces: Piece) -> None:
+        self.pieces = pieces
+        self.model_timeout = self.streamed_timeout = 0.05
+        self.idle_timeout = None
+
+    def complete(self, request: ModelRequest) -> ModelTurn:
         scope = current_scope()
         assert scope is not None
         scope.sleep(scope.remaining() or 0.0)
         scope.check()
         raise AssertionError("its time is over")
 
-    slow = FunctionModel(hang)
-    slow.model_timeout = 0.05  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # as a model of a user may
-    model = FallbackModel([slow, says_seven()])
+    def stream(self, request: ModelRequest) -> Iterator[Piece]:
+        yield from self.pieces
+        self.complete(request)
 
-    assert within(Scope(time.monotonic() + 60.0, time.monotonic), lambda: model.complete(HELLO)).text == "Seven."
+
+def whole(model: FallbackModel) -> str:
+    return model.complete(HELLO).text
+
+
+def in_pieces(model: FallbackModel) -> str:
+    return "".join(piece.text for piece in model.stream(HELLO) if isinstance(piece, TextPiece))
+
+
+@pytest.mark.parametrize("ask", [whole, in_pieces])
+def test_each_model_has_its_own_time_in_a_run_and_the_runs_own_deadline_ends_it(
+    ask: Callable[[FallbackModel], str],
+) -> None:
+    model = FallbackModel([Hanging(UsagePiece(us.Usage(10, 0))), says_seven()])
+
+    assert within(Scope(time.monotonic() + 60.0, time.monotonic), lambda: ask(model)) == "Seven."
     with pytest.raises(RunTimedOut):
-        within(Scope(time.monotonic() + 0.01, time.monotonic), lambda: model.complete(HELLO))
+        within(Scope(time.monotonic() + 0.01, time.monotonic), lambda: ask(model))
     assert model.model_timeout == 0.05 + 120.0
+
+
+def test_the_time_of_a_stream_ends_an_answer_that_was_shown_and_not_what_its_reader_does() -> None:
+    scope = Scope(time.monotonic() + 60.0, time.monotonic)
+    seen: list[object] = []
+
+    def read() -> None:
+        for piece in FallbackModel([Hanging(TextPiece("Se")), says_seven()]).stream(HELLO):
+            seen.extend([piece, current_scope()])
+
+    with pytest.raises(ProviderTimeout, match=r"Hanging did not finish its answer within 0.05 s \(model_timeout\)"):
+        within(scope, read)
+    assert seen == [TextPiece("Se"), scope]
+
+
+def test_a_streamed_run_asks_the_next_model_when_a_server_never_answers() -> None:
+    def silent(connection: socket.socket, over: threading.Event) -> None:
+        over.wait(60.0)
+
+    with speaking(silent) as address:
+        hung = OpenAI("m", api_key="k", base_url=address, model_timeout=0.2)
+        with us.Agent("clerk", model=FallbackModel([hung, says_seven()])).stream("How many?") as events:
+            assert events.result().text == "Seven."
 
 
 def test_tokens_are_charged_at_the_price_of_the_model_that_used_them() -> None:
