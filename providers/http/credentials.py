@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
@@ -15,7 +16,8 @@ SHORTEST_KEY = 8  # A shorter key is a placeholder such as `none`, and may be pa
 class Secret:
     """A key that no repr, log or pickle shows.
 
-    `str()` and `repr()` show stars; only `reveal()` gives the value.
+    `str()` and `repr()` show stars; only `reveal()` gives the value. It is found in a text also as JSON writes it, with some of
+    its characters escaped (RFC 8259, 7: `\\/`, `\\u002f`).
     """
 
     __slots__ = ("_value",)
@@ -31,11 +33,19 @@ class Secret:
 
     def out_of(self, text: str) -> str:
         """Return `text` with stars in place of the key; a value too short to be a key is not replaced."""
-        return text.replace(self._value, "***") if len(self._value) >= SHORTEST_KEY else text
+        if len(self._value) < SHORTEST_KEY:
+            return text
+        text = text.replace(self._value, "***")
+        return re.sub(_escaped(self._value), "***", text) if _may_be_escaped(text, self._value) else text
 
     def out_of_body(self, body: bytes) -> bytes:
         """Return an HTTP body with stars in place of the key, as `out_of` does for a text."""
-        return body.replace(self._value.encode(), b"***") if len(self._value) >= SHORTEST_KEY else body
+        if len(self._value) < SHORTEST_KEY:
+            return body
+        body = body.replace(self._value.encode(), b"***")
+        if not _may_be_escaped(body, self._value):
+            return body
+        return re.sub(_escaped(self._value).encode(), b"***", body)
 
     def out_of_error(self, error: BaseException) -> None:
         """Remove the key from an error's text, its causes and contexts: the HTTP library quotes what it cannot parse."""
@@ -64,6 +74,25 @@ class Secret:
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("a Secret is not pickled; make it anew where it is needed")
+
+
+def _may_be_escaped(text: str | bytes, value: str) -> bool:
+    """Whether a text has such escapes as this value can have; most texts have none, and are not searched twice."""
+    marks = ("\\u00", "\\/" if "/" in value else "", '\\"' if '"' in value else "", "\\\\" if "\\" in value else "")
+    if isinstance(text, str):
+        return any(mark in text for mark in marks if mark)
+    return any(mark.encode() in text for mark in marks if mark)
+
+
+def _escaped(value: str) -> str:
+    """Return a pattern for a value of which any character may be escaped as in JSON."""
+    return "".join(map(_either_way, value))
+
+
+def _either_way(char: str) -> str:
+    plain = re.escape(char)
+    forms = [rf"\\u(?i:{ord(char):04x})", *([rf"\\{plain}"] if char in '"/\\' else []), plain]
+    return f"(?:{'|'.join(forms)})"
 
 
 NO_KEY = Secret("")  # For servers that want none; no header is sent.

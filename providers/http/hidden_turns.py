@@ -1,4 +1,4 @@
-"""Takes a key out of a turn that goes into an error."""
+"""Takes a key out of an error, and out of the turn in it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar, cast
 
+from understudy.errors import ProviderError
 from understudy.vocabulary.messages import ModelTurn
 
 from .credentials import Secret
@@ -16,6 +17,17 @@ T = TypeVar("T", bound=ModelTurn | None)
 def without_key(turn: T, key: Secret) -> T:
     """Return `turn` with stars in place of the key, wherever a server quoted it."""
     return cast(T, _clean(turn, key))
+
+
+def clean_error(error: ProviderError, key: Secret) -> None:
+    """Put stars in place of the key into an error's text and attributes, its partial turn included.
+
+    It is done behind the decoding, because a server may quote a key in many ways that JSON reads as the same text.
+    """
+    for name, value in vars(error).items():
+        if isinstance(value, str | tuple | ModelTurn):
+            setattr(error, name, _clean(value, key))
+    key.out_of_error(error)
 
 
 def _clean(value: object, key: Secret) -> Any:

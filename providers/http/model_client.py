@@ -24,6 +24,7 @@ from .connections import Connections
 from .credentials import KeyLike, KeySource, Secret, checked_key, key_source
 from .environment import KEYS, first_set, refuse_offline
 from .extra_headers import HeadersLike, KeyAndHeaders, checked_headers
+from .hidden_turns import clean_error
 from .in_flight import DEFAULT_IN_FLIGHT, InFlight
 from .limits.limiter import Call, Limiter
 from .limits.registry import Limits, shared
@@ -341,8 +342,8 @@ class HttpModel(ABC):
             return replace(turn, request_id=key.out_of(attempt.request_id)) if attempt.request_id else turn
         except ProviderError as error:
             error.provider = error.provider or self.provider
-            error.request_id = error.request_id or key.out_of(attempt.request_id)
-            key.out_of_error(error)
+            error.request_id = error.request_id or attempt.request_id
+            clean_error(error, key)
             raise
 
     def _turn(self, outgoing: Outgoing, reply: Reply, key: Secret) -> ModelTurn:

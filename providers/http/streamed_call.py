@@ -20,7 +20,7 @@ from understudy.vocabulary.pieces import Piece, TurnEnd, UsagePiece, is_visible,
 from .attempt import Outgoing, Reply, headers_of, not_json
 from .connections import Connections
 from .credentials import Secret
-from .hidden_turns import without_key
+from .hidden_turns import clean_error, without_key
 from .limits.limiter import Call
 from .stream_reader import StreamReader
 from .streamed_attempt import StreamedAttempt
@@ -94,9 +94,9 @@ class StreamedCall:
             yield from last
         except ProviderError as error:
             error.provider = error.provider or outgoing.provider
-            error.request_id = error.request_id or key.out_of(attempt.request_id)
-            error.partial = without_key(error.partial or reader.partial(), key)
-            key.out_of_error(error)
+            error.request_id = error.request_id or attempt.request_id
+            error.partial = error.partial or reader.partial()
+            clean_error(error, key)
             raise
 
     def _read(

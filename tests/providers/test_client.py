@@ -187,6 +187,37 @@ def test_a_key_is_in_no_repr_error_log_or_pickle(name: str, caplog: pytest.LogCa
     assert [text for text in shown if CANARY in text] == []
 
 
+@pytest.mark.parametrize("quoted", [r"sk-live\/canary", r"sk-live\u002fc\u0061nary", r"\u0073k-live/canary"])
+@pytest.mark.parametrize("form", ["gateway {}", "{}"])
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (400, '{"error": {"message": "no %s", "code": "%s", "type": "%s"}}'),
+        (400, '{"error": {"message": "context", "code": "context_length_exceeded", "type": "%s"}}'),
+        (400, '{"error": {"code": "%s", "type": "content_filter", "metadata": {"reasons": ["%s"]}}}'),
+        (500, '{"problem": "%s"}'),
+        (500, "<p>%s</p>"),
+        (200, '{"choices": [{"finish_reason": "odd %s", "message": {"content": "%s"}}]}'),
+        (200, '{"choices": [{"finish_reason": "error", "error": {"code": "%s"}, "message": {"content": "%s"}}]}'),
+        (200, '{"choices": "%s"}'),
+        (200, '["%s"]'),
+    ],
+)
+def test_a_key_that_a_server_quotes_as_json_may_is_in_no_error(status: int, body: str, form: str, quoted: str) -> None:
+    key = "sk-live/canary"
+    answer = httpx.Response(status, text=body.replace("%s", form.format(quoted)))
+    header = form.format(key)
+    model = OpenAI(
+        "m", api_key=key if header == key else "k", extra_headers={"x-it": header}, transport=Answers(answer)
+    )
+
+    with pytest.raises(ProviderError) as caught:
+        model.complete(HELLO)
+
+    error = caught.value
+    assert not [each for each in (str(error), str(vars(error)), repr(error.args)) if key in each or quoted in each]
+
+
 @pytest.mark.parametrize("name", sorted(EVERYWHERE))
 def test_a_client_is_not_pickled(name: str) -> None:
     with pytest.raises(TypeError, match="not pickled"):

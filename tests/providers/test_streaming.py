@@ -349,13 +349,14 @@ def test_a_page_in_place_of_a_stream_is_quoted() -> None:
         as_events({"error": {"message": f"wrong key {CANARY}", "code": CANARY, "type": CANARY}}),
         as_events({"choices": [{"delta": {"content": CANARY, "reasoning": CANARY}}]}),
         ends(f"error {CANARY}"),
+        as_events({"error": {"message": CANARY, "code": CANARY}}).replace(b"sk-c", rb"s\u006b-c"),
         as_events({"error": {"message": "no"}, "choices": [{"delta": {"content": CANARY}}]}),
         as_events(f"{CANARY} no JSON"),
         as_events({"choices": CANARY}),
         f"<html>{CANARY}".encode(),
         httpx.RemoteProtocolError(f"illegal {CANARY}"),
     ],
-    ids=["error", "text", "finish reason", "beside an error", "no JSON", "wrong shape", "page", "protocol"],
+    ids=["error", "text", "finish reason", "escaped", "beside an error", "no JSON", "wrong shape", "page", "protocol"],
 )
 def test_a_key_that_the_server_quotes_is_in_no_error(chunk: Chunk) -> None:
     _, error = failing(openai(Streams(Body(BEGIN, chunk)), attempts=1).stream(HELLO))
