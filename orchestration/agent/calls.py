@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from itertools import count
@@ -15,6 +15,8 @@ from .state import ToolRound
 from .steps import InvalidCall, InvalidKind, RepairCall, Resolution, SkipCall, Verdict
 
 PEER_NOT_RUN = "Not run: another tool call of the same turn was invalid."
+CUT_OFF = ("length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded")
+"""Finish reasons of a cut-off turn, in lower case, as providers send them: a turn with calls has no neutral one."""
 
 
 def with_ids(parts: tuple[Part, ...], turn: int) -> tuple[Part, ...]:
@@ -50,13 +52,18 @@ def _new_id(id: str, taken: Container[str]) -> str:
 
 
 def find_invalid(
-    allowed: frozenset[str], calls: Iterable[ToolCall], problems: Mapping[int, str]
+    allowed: frozenset[str], calls: Iterable[ToolCall], problems: Mapping[int, str], cut: Container[int] = ()
 ) -> tuple[InvalidCall, ...]:
-    """Return the calls that cannot run: names not allowed, arguments not a JSON object, and those in `problems`."""
+    """Return the calls that cannot run: names not allowed, arguments not a JSON object, and those in `problems`.
+
+    `cut` are the positions of the calls that were cut off, as `cut_calls` returns them.
+    """
     found: list[InvalidCall] = []
     for position, call in enumerate(calls):
         if call.name not in allowed:
             found.append(InvalidCall(position, call, "unknown_tool", _unknown(call.name, allowed)))
+        elif position in cut:
+            found.append(InvalidCall(position, call, "bad_json", _cut_off(call)))
         elif call.bad_arguments is not None:
             found.append(InvalidCall(position, call, "bad_json", _not_json(call)))
         elif position in problems:
@@ -72,10 +79,40 @@ def _unknown(name: str, allowed: frozenset[str]) -> str:
     return f"there is no tool {name!r}{hint}; the tools are: {', '.join(sorted(allowed))}"
 
 
+def was_cut_off(turn: ModelTurn) -> bool:
+    """Whether the turn ended at a limit of tokens."""
+    return turn.finish_reason == "length" or (turn.raw_finish_reason or "").lower() in CUT_OFF
+
+
+def cut_calls(turn: ModelTurn, calls: Sequence[ToolCall]) -> frozenset[int]:
+    """Return the positions of the calls whose arguments may not have come whole; `calls` are those of the turn.
+
+    Models write calls in their order, so the turn can have ended only in the last one. Its arguments may be an object all the
+    same: OpenAI sends an empty text then, and Anthropic an object with the arguments that came. Other calls without
+    arguments are left out too, for a server may send the calls in another order.
+    """
+    if not calls or not was_cut_off(turn):
+        return frozenset()
+    last = len(calls) - 1
+    return frozenset(
+        at for at, call in enumerate(calls) if at == last or (not call.arguments and call.bad_arguments is None)
+    )
+
+
+def _cut_off(call: ToolCall) -> str:
+    got = f", got: {_short(call.bad_arguments)}" if call.bad_arguments else ""
+    return (
+        f"the call of {call.name!r} was cut off at the limit of tokens (max_tokens) and did not run, because its arguments may "
+        f"be incomplete; call it again, with less text in the turn{got}"
+    )
+
+
 def _not_json(call: ToolCall) -> str:
-    given = call.bad_arguments or ""
-    short = given if len(given) <= 120 else given[:117] + "..."
-    return f"the arguments of {call.name!r} must be a JSON object, got: {short}"
+    return f"the arguments of {call.name!r} must be a JSON object, got: {_short(call.bad_arguments or '')}"
+
+
+def _short(given: str) -> str:
+    return given if len(given) <= 120 else given[:117] + "..."
 
 
 def calls_of(parts: Iterable[Part]) -> tuple[ToolCall, ...]:

@@ -17,7 +17,7 @@ from understudy.vocabulary.context.prices import PARTS_PER_DOLLAR
 from understudy.vocabulary.messages import Message, ModelTurn, Part, ToolCall, ToolResult, Usage, user_message
 from understudy.vocabulary.runs.outcomes import Decision, Pause, PauseAnswer
 
-from .calls import find_invalid
+from .calls import cut_calls, find_invalid
 from .compaction.decisions import fail_summary, note_turn, overflowed
 from .compaction.summaries import due_summary
 from .compaction.turns import charge_summary, counted, take_context_turn
@@ -141,7 +141,8 @@ class AgentRun:
         """
         if self._state.context is not None and due_summary(self._spec, self._state) is not None:
             return ()
-        return find_invalid(self._spec.allowed_tools(self._state.turns + 1), turn.tool_calls, problems or {})
+        allowed, calls = self._spec.allowed_tools(self._state.turns + 1), turn.tool_calls
+        return find_invalid(allowed, calls, problems or {}, cut_calls(turn, calls))
 
     def answer_in(self, turn: ModelTurn) -> str | None:
         """Return the text of `turn` that must fit the output type; changes nothing.

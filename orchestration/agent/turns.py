@@ -8,7 +8,17 @@ from understudy.errors import ProtocolViolation
 from understudy.vocabulary.messages import Message, MetadataPart, ModelTurn, Part, TextPart, ToolCall, user_message
 from understudy.vocabulary.tools.questions import is_question, question_in
 
-from .calls import calls_of, check_verdicts, find_invalid, open_round, repair, repaired, unrun_results, with_ids
+from .calls import (
+    calls_of,
+    check_verdicts,
+    cut_calls,
+    find_invalid,
+    open_round,
+    repair,
+    repaired,
+    unrun_results,
+    with_ids,
+)
 from .rulings import count_turn
 from .spec import RunSpec
 from .state import Failure, RunState, ToolRound
@@ -38,9 +48,10 @@ def take_turn(
     allowed = spec.allowed_tools(number)
     parts = with_ids(turn.parts, number)
     calls = calls_of(parts)
-    invalid = find_invalid(allowed, calls, problems) if calls else ()
+    cut = cut_calls(turn, calls) if calls else frozenset[int]()
+    invalid = find_invalid(allowed, calls, problems, cut) if calls else ()
     if resolutions:
-        _check_resolutions(allowed, invalid, resolutions)
+        _check_resolutions(allowed, invalid, resolutions, cut)
     unchecked = spec.output is not None and output_problem is None and (not spec.criteria or met is not None)
     if unchecked and answer_in(spec, turn) is not None:
         raise ProtocolViolation("an answer that nobody checked; pass output_problem, as Agent.check_output says it")
@@ -90,7 +101,10 @@ def ask_to_continue(spec: RunSpec, state: RunState) -> None:
 
 
 def _check_resolutions(
-    allowed: frozenset[str], invalid: tuple[InvalidCall, ...], resolutions: Mapping[int, Resolution]
+    allowed: frozenset[str],
+    invalid: tuple[InvalidCall, ...],
+    resolutions: Mapping[int, Resolution],
+    cut: frozenset[int],
 ) -> None:
     by_position = {bad.position: bad for bad in invalid}
     for position, resolution in resolutions.items():
@@ -98,7 +112,8 @@ def _check_resolutions(
             raise ProtocolViolation(f"a resolution for call {position}, which is not invalid")
         if isinstance(resolution, RepairCall):
             fixed = repair(by_position[position].call, resolution)
-            still = find_invalid(allowed, [fixed], {})
+            # Another name does not make the arguments of a cut-off call whole.
+            still = find_invalid(allowed, [fixed], {}, (0,) if position in cut and resolution.arguments is None else ())
             if still:
                 raise ProtocolViolation(f"the repair of call {position} is invalid too: {still[0].reason}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from understudy.errors import InvalidOutput
@@ -15,7 +15,7 @@ from understudy.vocabulary.models import Model, ModelName, asked_in_turn
 from understudy.vocabulary.presets import preset_of
 from understudy.vocabulary.tools.questions import is_question
 
-from .calls import error_result
+from .calls import cut_calls, error_result, was_cut_off
 from .spec import RunSpec
 from .state import RunState
 
@@ -27,8 +27,8 @@ BY_TOOL = "by calling {tool}."
 AS_JSON = "as JSON that fits this schema, and nothing else: {schema}"
 UNENDED = ("paused", "other")
 """Finish reasons of turns whose text is no answer, unless there are calls."""
-CUT_OFF = ("length", "max_tokens", "max_output_tokens")
-"""Finish reasons of a cut-off turn, in lower case, as providers send them: a turn with calls has no neutral one."""
+UNSURE = "its arguments may be incomplete"
+"""The problem of an answer that fits, in a call that was cut off."""
 
 NO_SCHEMAS = {
     "openai": re.compile(r"gpt-3\.5|gpt-4($|-)"),  # OpenAI API, Structured outputs: from GPT-4o on.
@@ -102,7 +102,7 @@ def why_not(turn: ModelTurn, problem: str) -> str:
     """Return the problem of an answer, or an empty text."""
     if not turn.tool_calls and not turn.text and turn.refusal:
         return f"the model refused: {turn.refusal}"
-    if problem and _was_cut_off(turn):
+    if problem and was_cut_off(turn):
         return f"it was cut off at settings.max_tokens, which must be higher ({problem})"
     if problem and turn.finish_reason == "blocked":
         return f"the provider ended it ({turn.raw_finish_reason or 'blocked'}): {problem}"
@@ -113,13 +113,15 @@ def take_final_call(
     spec: RunSpec,
     state: RunState,
     turn: ModelTurn,
-    calls: Iterable[ToolCall],
+    calls: Sequence[ToolCall],
     call: ToolCall,
     met: str | None,
     problem: str,
 ) -> None:
     """End the run with the answer in `call`, or refuse the answer. Every call of the turn gets a result."""
     ends = not spec.criteria or met is not None
+    if not problem and calls.index(call) in cut_calls(turn, calls):
+        problem = UNSURE
     fault = why_not(turn, problem) if ends else ""
     results: list[ToolResult] = []
     for each in calls:
@@ -165,12 +167,8 @@ def _again(spec: RunSpec, fault: str) -> str:
 def _refuse(state: RunState, turn: ModelTurn, fault: str) -> None:
     state.problems.append(fault)
     # A model that refused, or whose answer was cut off, would do so again; a person must change something first.
-    hopeless = _was_cut_off(turn) or turn.finish_reason == "blocked" or (not turn.text and bool(turn.refusal))
+    hopeless = was_cut_off(turn) or turn.finish_reason == "blocked" or (not turn.text and bool(turn.refusal))
     state.phase = "bad_output" if hopeless or len(state.problems) > state.max_output_retries else "model"
-
-
-def _was_cut_off(turn: ModelTurn) -> bool:
-    return turn.finish_reason == "length" or (turn.raw_finish_reason or "").lower() in CUT_OFF
 
 
 def invalid_output(spec: RunSpec, state: RunState) -> InvalidOutput:

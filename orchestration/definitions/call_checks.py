@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from understudy.orchestration.agent.calls import calls_of, error_result, find_invalid
+from understudy.orchestration.agent.calls import calls_of, cut_calls, error_result, find_invalid
 from understudy.orchestration.agent.spec import RunSpec
 from understudy.orchestration.agent.steps import InvalidCall
 from understudy.vocabulary.messages import ModelTurn, ToolCall, ToolResult
@@ -78,7 +78,7 @@ def check_calls(spec: RunSpec, tools: Tools, turn: ModelTurn, number: int) -> Ca
     if not isinstance(number, int) or isinstance(number, bool):
         raise TypeError(f"agent {spec.agent_id!r}: check_calls: number must be a whole number, got {number!r}")
     calls = calls_of(turn.parts)
-    found = find_invalid(spec.allowed_tools(number), calls, _problems(tools, calls))
+    found = find_invalid(spec.allowed_tools(number), calls, _problems(tools, calls), cut_calls(turn, calls))
     invalid = {bad.position: bad for bad in found}
     return CallChecks(tuple([_check(spec, at, call, invalid.get(at)) for at, call in enumerate(calls)]))
 

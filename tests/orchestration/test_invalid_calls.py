@@ -181,6 +181,17 @@ def test_a_repair_that_repairs_nothing_is_refused_and_changes_nothing(bad: ToolC
     assert isinstance(run.next_step(), CallModel)
 
 
+def test_another_name_does_not_mend_a_call_that_was_cut_off_and_new_arguments_do() -> None:
+    run = AgentRun(PLAIN, "Hi")
+    cut = replace(asks(call("a", "lok", sku="A")), raw_finish_reason="length")
+
+    with pytest.raises(ProtocolViolation, match="the repair of call 0 is invalid too: .* was cut off"):
+        run.model_response(cut, resolutions={0: RepairCall(name="look")})
+
+    run.model_response(cut, resolutions={0: RepairCall(name="look", arguments={"sku": "A-113"})})
+    assert run.next_step() == CallTools((call("a", sku="A-113"),))
+
+
 @pytest.mark.parametrize("position", [-1, 0, 2, 7])
 def test_a_resolution_of_a_call_that_is_not_invalid_is_refused_and_changes_nothing(position: int) -> None:
     run = AgentRun(PLAIN, "Hi")

@@ -266,6 +266,11 @@ def test_answers_that_do_not_fit_count_as_model_turns() -> None:
             "settings.max_tokens",
         ),
         (
+            BY_TOOL,
+            replace(asks(ToolCall("f", "final_answer", {"n": 1})), raw_finish_reason="max_tokens"),
+            "its arguments may be incomplete",
+        ),
+        (
             NATIVE,
             replace(says("{"), finish_reason="blocked", raw_finish_reason="SAFETY"),
             "the provider ended it (SAFETY)",
@@ -273,7 +278,7 @@ def test_answers_that_do_not_fit_count_as_model_turns() -> None:
     ],
 )
 def test_an_answer_that_was_cut_off_is_not_asked_for_again(output: OutputSpec, turn: ModelTurn, words: str) -> None:
-    run = begun(typed(output), (turn, "not JSON"))
+    run = begun(typed(output), (turn, "" if "incomplete" in words else "not JSON"))
 
     error = failure(run)
     assert run.state.turns == 1

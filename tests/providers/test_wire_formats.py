@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.http import HELLO, MAKERS, OPENAI_REPLY, Answers
 from tests.support.wire import obj, objs
+from understudy.orchestration.agent.calls import cut_calls
 from understudy.providers.anthropic import wire as anthropic_wire
 from understudy.providers.google import wire as google_wire
 from understudy.providers.openai import wire as openai_wire
@@ -468,6 +469,33 @@ def test_finish_reasons_have_neutral_words(dialect: str, word: str | None, reaso
         turn = anthropic_answer({"type": "text", "text": "x"}, stop_reason=str(word))
 
     assert (turn.finish_reason, turn.raw_finish_reason) == (reason, word)
+
+
+CUT_TURNS = [
+    *[
+        openai_wire.decode(
+            {"choices": [{"message": {"tool_calls": [{"function": {"name": "look"}}]}, "finish_reason": word}]}
+        )
+        for word, reason in openai_wire.REASONS.items()
+        if reason == "length"
+    ],
+    *[
+        anthropic_answer({"type": "tool_use", "name": "look", "input": {}}, stop_reason=word)
+        for word, reason in anthropic_wire.REASONS.items()
+        if reason == "length"
+    ],
+    responses_answer(
+        {"type": "function_call", "name": "look", "arguments": ""},
+        status="incomplete",
+        incomplete_details={"reason": "max_output_tokens"},
+    ),
+    google_answer({"functionCall": {"name": "look", "args": {}}}, reason="MAX_TOKENS"),
+]
+
+
+@pytest.mark.parametrize("turn", CUT_TURNS, ids=lambda turn: f"{turn.dialect}-{turn.raw_finish_reason}")
+def test_a_call_in_a_turn_that_ended_at_the_limit_of_tokens_is_cut_off(turn: ModelTurn) -> None:
+    assert cut_calls(turn, turn.tool_calls) == {0}
 
 
 @pytest.mark.parametrize("word", ["tool_calls", None, "something_new"])

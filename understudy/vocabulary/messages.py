@@ -338,6 +338,8 @@ class ModelTurn:
     finish_reason: FinishReason = "stop"
     """Why the turn ended, in neutral words. Tools run if there are calls and the reason is not `blocked`.
 
+    Of a turn that was cut off (`length`, or such a `raw_finish_reason`) the last call does not run, nor one without arguments.
+
     After a turn that is `paused` the model is asked again, to go on with it: the turn is the last message of that request.
     The text of a turn that ended for an unknown reason (`other`) is no answer, and ends the run with `BadReply`.
     """

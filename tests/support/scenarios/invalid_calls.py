@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.support.machines import answers, asks, call, gives, said
 from understudy import Approve, FailRun, RepairCall, RetryTurn, SkipCall, StopRun
 from understudy.vocabulary.messages import TextPart, ToolCall, ToolErrorKind, ToolResult, says
@@ -14,6 +16,10 @@ TOOLS = "find, lenient, look, pay, refund, strict"
 UNKNOWN = f"there is no tool 'lok' (did you mean 'look'?); the tools are: {TOOLS}"
 MISFIT = "tool 'look': argument 'sku': input should be a valid string, got 7"
 NO_JSON = "the arguments of 'look' must be a JSON object, got: {sku: "
+CUT_OFF = (
+    "the call of 'look' was cut off at the limit of tokens (max_tokens) and did not run, because its arguments may be incomplete; "
+    "call it again, with less text in the turn"
+)
 NOT_RUN = "Not run: another tool call of the same turn was invalid."
 RESOLVING = clerk(on_invalid_call=resolve, max_invalid_retries=1)
 
@@ -44,6 +50,33 @@ RESULTS = (
             fails("c", "bad_json", NO_JSON),
             fails("d", "bad_arguments", MISFIT),
         ),
+    ),
+    Scenario(
+        rule="of a turn that was cut off neither the last call nor one without arguments runs",
+        agent=CLERK,
+        turns=(
+            replace(
+                asks(call("a"), call("b", sku="A-113"), call("c", sku="A")),
+                finish_reason="length",
+                raw_finish_reason=None,
+            ),
+            replace(asks(call("d", sku="A-113"), broken("e")), raw_finish_reason="MAX_TOKENS"),
+            SEVEN,
+        ),
+        steps="model > tools b(sku=A-113) > model > tools d(sku=A-113) > model > complete",
+        results=(
+            fails("a", "bad_json", CUT_OFF),
+            gives("b"),
+            fails("c", "bad_json", CUT_OFF),
+            gives("d"),
+            fails("e", "bad_json", CUT_OFF + ", got: {sku: "),
+        ),
+    ),
+    Scenario(
+        rule="a person is not asked about a call that was cut off",
+        agent=clerk(tools=[refund]),
+        turns=(replace(asks(ToolCall("a", "refund", {"why": "to"})), finish_reason="length"), SEVEN),
+        steps="model > model > complete",
     ),
     Scenario(
         rule="where every call is invalid nothing runs",
