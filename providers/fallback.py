@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
-from understudy.errors import ProviderError, ProviderTimeout, RateLimited
+from understudy.errors import ProviderError, ProviderTimeout, RateLimited, RunCancelled, RunTimedOut, in_words
 from understudy.providers.catalogue import resolve
 from understudy.providers.http.own_time import OwnTime
 from understudy.providers.http.streamed_call import Begun, shown
@@ -56,12 +56,12 @@ class FallbackModel:
     Args:
         models: model strings and model objects, at least two.
         on: after which errors the next model is asked: classes of `ProviderError`, or a function of the error that returns True
-            or False, called on the thread of the call. Without it after errors that are `retryable`, every `RateLimited` and every
+            or False, called on the thread of the call. If it fails, no other model is asked. Without it after errors that are `retryable`, every `RateLimited` and every
             `ProviderTimeout`; not after a wrong key, a wrong request or an answer that cannot be read.
 
     Raises:
         TypeError: `models` is no list of models, or `on` is neither.
-        ValueError: there are less than two models, or one stands there twice.
+        ValueError: there are less than two models, or one stands there twice; or `on` holds no class.
     """
 
     stream: Callable[[ModelRequest], Generator[Piece]]
@@ -87,7 +87,7 @@ class FallbackModel:
 
         Raises:
             ProviderError: the error of the last model that was asked. Its notes name the errors of the models before, and its
-                `partial` has the tokens of all.
+                `partial` has the tokens of all. Also if the function `on` failed, whose error is the cause then.
             ValueError, RunCancelled, RunTimedOut, BudgetExceeded: as by the model that is asked; no other model is asked.
         """
         model, turn, failed = self._first(lambda model: _complete(model, request))
@@ -116,12 +116,30 @@ class FallbackModel:
                 if error.partial is not None:
                     failed.append(error.partial)
                 is_last = number == len(self.models)
-                if is_last or not self._goes_on(error):
+                if is_last or not self._is_asked_on(error, model, notes, failed):
                     raise _last(error, notes, failed, is_last) from error.__cause__
                 if account is not None and error.partial is not None:
                     account.pay_failed(error.partial.usage)
                 notes.append(f"before it, {name_of(model)} failed: {type(error).__name__}: {error}")
         raise AssertionError("the last model returns or raises")
+
+    def _is_asked_on(self, error: ProviderError, model: Model, notes: list[str], failed: list[ModelTurn]) -> bool:
+        """Whether the next model is asked; if the user's function fails, the error has all that an error of a model has."""
+        try:
+            return self._goes_on(error)
+        except (RunCancelled, RunTimedOut):
+            raise
+        except (Exception, SystemExit) as wrong:
+            both = ProviderError(
+                f"FallbackModel: the function on failed: {in_words(wrong)}. "
+                f"It was asked about the error of {name_of(model)}: {in_words(error)}",
+                provider=error.provider,
+                status=error.status,
+                code=error.code,
+                partial=error.partial,
+                request_id=error.request_id,
+            )
+            raise _last(both, notes, failed, is_last=False) from wrong
 
     def check_settings(self, settings: Settings) -> None:
         """Let each model refuse settings: any of them may be asked."""
@@ -228,8 +246,13 @@ def _checked_model(model: ModelLike) -> Model:
 def _checked_on(on: On | Unset) -> Callable[[ProviderError], bool]:
     if isinstance(on, Unset):
         return may_pass
+    if isinstance(on, type):
+        hint = f"; did you mean on=[{on.__name__}]?" if issubclass(on, ProviderError) else ""
+        raise TypeError(f"FallbackModel: on must be a list of classes or a function, got {named_safely(on)}{hint}")
     if isinstance(on, Iterable) and not isinstance(on, (str, bytes)):
         given = list(cast("Iterable[object]", on))
+        if not given:
+            raise ValueError("FallbackModel: on holds no class of an error, so no other model would ever be asked")
         classes = tuple([each for each in given if isinstance(each, type) and issubclass(each, ProviderError)])
         if len(classes) < len(given):
             raise TypeError(f"FallbackModel: on must hold classes of ProviderError alone, got {named_safely(given)}")
@@ -240,7 +263,7 @@ def _checked_on(on: On | Unset) -> Callable[[ProviderError], bool]:
     def goes_on(error: ProviderError) -> bool:
         said = function(error)
         if not isinstance(said, bool):
-            raise WrongReturn(f"FallbackModel: the function on must return True or False, got {found_instead(said)}")
+            raise WrongReturn(f"it must return True or False, got {found_instead(said)}")
         return said
 
     return goes_on

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
 import time
@@ -92,6 +93,10 @@ def nothing(error: ProviderError) -> None:
     return None
 
 
+def fails(error: ProviderError) -> bool:
+    raise KeyError("no such word")
+
+
 def says_seven() -> FunctionModel:
     return FunctionModel(lambda _: says("Seven."))
 
@@ -139,7 +144,6 @@ def test_the_next_model_is_asked_after_errors_that_another_model_may_not_have(er
         ([RateLimited], False),
         (is_refused, True),
         (never, False),
-        ([], False),
     ],
 )
 def test_the_user_may_say_after_which_errors(on: Any, goes_on: bool) -> None:
@@ -394,6 +398,14 @@ def test_a_typed_answer_comes_in_a_form_that_every_model_has(models: list[str], 
             TypeError,
             "classes of ProviderError alone, got .<class 'ValueError'>",
         ),
+        (lambda: ANY_ARGUMENTS(["openai:a", "openai:b"], on=[]), ValueError, "on holds no class of an error"),
+        (lambda: ANY_ARGUMENTS(["openai:a", "openai:b"], on={}), ValueError, "on holds no class of an error"),
+        (
+            lambda: ANY_ARGUMENTS(["openai:a", "openai:b"], on=RateLimited),
+            TypeError,
+            r"a list of classes or a function, got <class '.*RateLimited'>; did you mean on=\[RateLimited\]\?",
+        ),
+        (lambda: ANY_ARGUMENTS(["openai:a", "openai:b"], on=int), TypeError, "function, got <class 'int'>$"),
         (lambda: ANY_ARGUMENTS(["openai:a", "openai:b"], on=None), TypeError, "FallbackModel: on must be a function"),
         (lambda: ANY_ARGUMENTS(["openai:a", "openai:b"], on="RateLimited"), TypeError, "FallbackModel: on must be"),
     ],
@@ -403,10 +415,31 @@ def test_wrong_values_are_errors_when_it_is_made(make: Callable[[], object], err
         make()
 
 
-def test_a_function_that_does_not_return_true_or_false_asks_no_other_model() -> None:
+@pytest.mark.parametrize(
+    ("on", "fault"),
+    [(nothing, "WrongReturn: it must return True or False, got None"), (fails, "KeyError: 'no such word'")],
+)
+def test_a_function_that_fails_asks_no_other_model_and_hides_neither_the_error_nor_the_tokens(
+    on: Any, fault: str
+) -> None:
+    half = RateLimited("slow down", status=429, retryable=True, partial=ModelTurn((), usage=us.Usage(10, 5)))
     second = Failing(BUSY)
-    model = ANY_ARGUMENTS([Failing(BUSY), second], on=nothing)
 
-    with pytest.raises(TypeError, match="must return True or False, got None"):
-        model.complete(HELLO)
-    assert second.asked == 0
+    with pytest.raises(ProviderError, match=re.escape(fault)) as caught:
+        ANY_ARGUMENTS([Failing(half), second], on=on).complete(HELLO)
+
+    error = caught.value
+    assert "about the error of test:first: RateLimited: slow down" in str(error)
+    assert (error.status, error.retryable, second.asked) == (429, False, 0)
+    assert error.partial is not None and error.partial.usage == us.Usage(10, 5)
+    assert error.__cause__ is not None and error.__cause__.__context__ is half
+
+
+def test_the_tokens_before_a_function_that_fails_are_charged() -> None:
+    half = BadReply("half", retryable=True, partial=ModelTurn((), usage=us.Usage(10, 5)))
+    agent = us.Agent("clerk", model=ANY_ARGUMENTS([Failing(half), says_seven()], on=fails))
+
+    with pytest.raises(ProviderError) as caught:
+        agent.run("How many?")
+
+    assert caught.value.partial is not None and caught.value.partial.usage == us.Usage(10, 5)
