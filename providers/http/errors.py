@@ -118,8 +118,11 @@ def _until(header: str, now: float) -> float | None:
     """RFC 9110, 10.2.3: Retry-After is seconds or a date."""
     import email.utils  # imported here: it loads sockets and calendars, and servers rarely send a date
 
-    date = email.utils.parsedate_tz(header)
-    return None if date is None else max(0.0, email.utils.mktime_tz(date) - now)
+    try:
+        date = email.utils.parsedate_tz(header)
+        return None if date is None else max(0.0, email.utils.mktime_tz(date) - now)
+    except (ValueError, OverflowError):  # no such day, or a year of many digits
+        return None
 
 
 def _retry_info(said: JsonObject) -> float | None:

@@ -57,6 +57,8 @@ WORDS = tuple(
     )
 )
 """The messages of the APIs, each as it was seen; those that tell more numbers come first."""
+MOST_DIGITS = 18
+"""A longer number is no count of tokens, and Python reads none of more than 4,300 digits."""
 ALSO_REFUSED = (400, 413, 422, 500, 200)
 """Statuses that such a refusal has; 200 is an error inside of an answer. A 429 means too many tokens a minute."""
 
@@ -85,9 +87,9 @@ def overflow_in(said: JsonObject, message: str, status: int) -> Overflow | None:
 
 
 def _whole(digits: str | None) -> int | None:
-    return None if not digits else int(digits.replace(",", "")) or None
+    return None if not digits or len(digits) > MOST_DIGITS else int(digits.replace(",", "")) or None
 
 
 def _count(said: JsonObject, key: str) -> int | None:
     number = said.get(key)
-    return number if isinstance(number, int) and not isinstance(number, bool) and number > 0 else None
+    return number if isinstance(number, int) and not isinstance(number, bool) and 0 < number < 10**MOST_DIGITS else None

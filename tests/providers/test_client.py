@@ -208,7 +208,11 @@ def test_a_key_that_a_server_quotes_as_json_may_is_in_no_error(status: int, body
     answer = httpx.Response(status, text=body.replace("%s", form.format(quoted)))
     header = form.format(key)
     model = OpenAI(
-        "m", api_key=key if header == key else "k", extra_headers={"x-it": header}, transport=Answers(answer)
+        "m",
+        api_key=key if header == key else "k",
+        extra_headers={"x-it": header},
+        transport=Answers(answer),
+        attempts=1,
     )
 
     with pytest.raises(ProviderError) as caught:
@@ -655,6 +659,10 @@ def test_chance_takes_up_to_a_quarter_off_a_wait() -> None:
         ({"retry_after": "soon"}, 0.5),
         ({"retry_after": "-3"}, 0.5),
         ({"retry_after": "nan"}, 0.5),
+        ({"retry_after": "9" * 5_000}, 0.5),
+        ({"retry_after": "Mon, 01 Jan 99999 00:00:00 GMT"}, 0.5),
+        ({"retry_after": "01 Jan 9999999999999999999999 00:00:00 GMT"}, 0.5),
+        ({"retry_after": "Mon, 99 Foo 2026 00:00:00 GMT"}, 0.5),
     ],
 )
 def test_the_wait_the_provider_asked_for_is_kept(headers: dict[str, str], wait: float) -> None:

@@ -50,6 +50,8 @@ def refused(error: JsonValue, status: int = 400) -> ProviderError:
         ({"message": "the input length exceeds the context length"}, None, None),
         ({"message": "This model's maximum prompt length is 131072 but the request contains 537812 tokens."}, 537812, 131072),
         ({"message": MISTRAL}, 40000, 32768),
+        ({"message": f"prompt is too long: {'9' * 5_000} tokens > 4 maximum"}, None, 4),
+        ({"message": LLAMA, "n_prompt_tokens": 10**400, "n_ctx": 256}, None, 256),
         ("prompt is too long: 5 tokens > 4 maximum", 5, 4),
     ],
 )  # fmt: skip

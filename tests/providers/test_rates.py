@@ -199,6 +199,10 @@ def test_failures_take_retries_until_none_is_left_and_five_successes_give_one_ba
             {"requests": Told(None, 3.0, None)},
         ),
         (
+            {"x-ratelimit-remaining-requests": "3", "x-ratelimit-reset-requests": "9" * 400 + "s"},
+            {"requests": Told(None, 3.0, None)},
+        ),
+        (
             {"x-ratelimit-remaining-requests": "3", "x-ratelimit-reset-requests": "2026-01-01T00:00:03"},
             {"requests": Told(None, 3.0, None)},  # without a zone nobody knows when that is
         ),

@@ -82,7 +82,8 @@ def _length(word: str) -> float | None:
     parts = _PART.findall(word)
     if not parts or "".join(number + unit for number, unit in parts) != word:
         return None
-    return sum(float(number) * UNITS[unit] for number, unit in parts)
+    length = sum(float(number) * UNITS[unit] for number, unit in parts)
+    return length if isfinite(length) else None
 
 
 def _until(word: str, wall_clock: Callable[[], float]) -> float | None:
