@@ -90,8 +90,11 @@ print(sorted({"httpx", "httpcore", "tenacity", "pydantic", "ssl", "google"} & se
 def test_wrong_options_are_refused_when_the_client_is_made(make: type[OpenAI]) -> None:
     with pytest.raises(ValueError, match="model"):
         make(" ")
-    with pytest.raises(ValueError, match="timeout"):
-        make("m", timeout=-1)
+    for seconds in (-1, 10**400, -(10**5_000), float("inf")):
+        with pytest.raises(ValueError, match="^timeout must be above 0 seconds and finite"):
+            make("m", timeout=seconds)
+        with pytest.raises(ValueError, match="^model_timeout must be above 0 seconds and finite"):
+            make("m", model_timeout=seconds)
     with pytest.raises(ValueError, match="attempts"):
         make("m", attempts=0)
     with pytest.raises(ValueError, match="base_url"):

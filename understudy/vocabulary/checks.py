@@ -101,13 +101,17 @@ def _is_finite(given: float) -> bool:
         return False
 
 
+def _shown(given: float) -> str:
+    """Return a number for an error; Python writes no whole number of more than 4,300 digits."""
+    return repr(given) if _is_finite(given) or isinstance(given, float) else "a whole number too large for a float"
+
+
 def checked_number(where: str, given: float) -> float:
     """Return a finite number."""
     if not isinstance(given, (int, float)) or isinstance(given, bool):
         raise TypeError(f"{where} must be a number, got {given!r}")
     if not _is_finite(given):
-        shown = repr(given) if isinstance(given, float) else "a whole number too large for a float"
-        raise ValueError(f"{where} must be finite, got {shown}")
+        raise ValueError(f"{where} must be finite, got {_shown(given)}")
     return given
 
 
@@ -117,8 +121,8 @@ def checked_seconds(where: str, given: float | None) -> float | None:
         return None
     if not isinstance(given, (int, float)) or isinstance(given, bool):
         raise TypeError(f"{where} must be a number of seconds, or None for no limit; got {given!r}")
-    if not 0 < given or not isfinite(given):
-        raise ValueError(f"{where} must be above 0 seconds and finite, or None for no limit; got {given!r}")
+    if not 0 < given or not _is_finite(given):
+        raise ValueError(f"{where} must be above 0 seconds and finite, or None for no limit; got {_shown(given)}")
     return given
 
 
