@@ -13,7 +13,7 @@ from understudy.vocabulary.messages import JsonObject, ModelRequest, ModelTurn
 from understudy.vocabulary.presets import Preset
 
 from . import wire
-from .compatible import address_in, checked_preset, fitted
+from .compatible import address_in, checked_preset, dialect_of, fitted
 from .families import OPENAI, is_own_host
 from .stream import OpenAIStream
 
@@ -85,9 +85,11 @@ class OpenAI(HttpModel):
     def _encode(self, request: ModelRequest) -> JsonObject:
         if self.preset is not None:
             echo = self.preset.reasoning_field
-            body = wire.encode(request, self.model, official=False, echo=echo, provider=self.provider)
+            body = wire.encode(
+                request, self.model, official=False, echo=echo, provider=self.provider, dialect=self._dialect()
+            )
             return fitted(body, request, self.model, self.preset)
-        return wire.encode(request, self.model, official=is_own_host(self._base()))
+        return wire.encode(request, self.model, official=is_own_host(self._base()), dialect=self._dialect())
 
     def _encode_stream(self, request: ModelRequest) -> JsonObject:
         # OpenAI API, Chat completions: without this option a stream has no counts of tokens.
@@ -99,7 +101,10 @@ class OpenAI(HttpModel):
         return body
 
     def _decode(self, body: JsonObject) -> ModelTurn:
-        return wire.decode(body)
+        return wire.decode(body, self._dialect())
 
     def _decoder(self) -> OpenAIStream:
-        return OpenAIStream()
+        return OpenAIStream(self._dialect())
+
+    def _dialect(self) -> str:
+        return dialect_of(self.preset, self._base())

@@ -12,6 +12,9 @@ from understudy.providers.wire.settings import refuse
 from understudy.vocabulary.messages import JsonObject, JsonValue, ModelRequest
 from understudy.vocabulary.presets import PRESETS, Preset
 
+from .families import is_own_host
+from .wire import DIALECT
+
 LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
@@ -26,6 +29,16 @@ def checked_preset(preset: str | Preset | None) -> Preset | None:
             checked_url(preset.address, "the preset's address")
         return preset
     raise TypeError(f"preset must be a name or a Preset, got {type(preset).__name__}")
+
+
+def dialect_of(preset: Preset | None, address: str) -> str:
+    """Return the dialect of a server's turns: that of OpenAI, or one with the name of the preset, or of the host.
+
+    The servers share texts and calls. What else one sends, such as Mistral's thinking, others refuse as unknown.
+    """
+    if preset is None and is_own_host(address):
+        return DIALECT
+    return f"{DIALECT}/{urlsplit(address).netloc.lower() if preset is None else preset.name}"
 
 
 def address_in(text: str, preset: Preset) -> str:

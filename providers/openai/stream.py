@@ -25,9 +25,8 @@ from .wire import DIALECT, ECHOED, reason_of, usage_in
 class OpenAIStream:
     """The chunks of one turn; of several choices the first one counts."""
 
-    dialect = DIALECT
-
-    def __init__(self) -> None:
+    def __init__(self, dialect: str = DIALECT) -> None:
+        self.dialect = dialect
         self.is_over = False
         """Whether `[DONE]` came."""
         self._has_ended = False
@@ -105,7 +104,7 @@ class OpenAIStream:
             self._raw or None,
             self._usage,
             self._refusal,
-            DIALECT,
+            self.dialect,
             self._model,
             self._id,
         )

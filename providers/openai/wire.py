@@ -51,6 +51,10 @@ from .annotations import Told, annotations_in, citations_of, others_in, pages_in
 from .settings import chat_fields, family, prompt_cache
 
 DIALECT = "openai"
+"""OpenAI's own; that of a compatible server has the server's name behind it (`compatible.dialect_of`).
+
+Messages that were saved before servers had names have this one, so a compatible server gets their parts back too.
+"""
 ECHOED = "reasoning_content"
 """Marks reasoning received in the field of this name, to be sent back in the same field.
 
@@ -83,7 +87,13 @@ AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/m
 
 
 def encode(
-    request: ModelRequest, model: str, *, official: bool, echo: str = ECHOED, provider: str = DIALECT
+    request: ModelRequest,
+    model: str,
+    *,
+    official: bool,
+    echo: str = ECHOED,
+    provider: str = DIALECT,
+    dialect: str = DIALECT,
 ) -> JsonObject:
     """Return the body for `request`.
 
@@ -92,6 +102,7 @@ def encode(
             servers may know only that (OpenAI API, Chat completions: `max_completion_tokens`).
         echo: the field in which a compatible server takes reasoning back; empty for none.
         provider: the name in errors.
+        dialect: that of the server's own turns.
 
     Raises:
         ValueError: the API lacks a setting or part.
@@ -100,7 +111,10 @@ def encode(
     if request.system:
         messages.append({"role": "system", "content": request.system})
     for message in request.messages:
-        messages.extend(_user(message) if message.role == "user" else _assistant(message, official, echo))
+        if message.role == "user":
+            messages.extend(_user(message, dialect))
+        else:
+            messages.extend(_assistant(message, dialect, official, echo))
     body: dict[str, JsonValue] = {"model": model, "messages": messages}
     settings = request.settings
     if request.tools:
@@ -118,7 +132,7 @@ def _tool(tool: ToolSpec, settings: Settings) -> JsonObject:
     return {"type": "function", "function": {"name": tool.name, **about, **fields}}
 
 
-def _user(message: Message) -> list[JsonValue]:
+def _user(message: Message, dialect: str) -> list[JsonValue]:
     """Write results first: each call of a turn must be answered directly after it, with text only.
 
     OpenAI API, Chat completions: a tool's pictures and documents go into a user's message after all results.
@@ -129,10 +143,9 @@ def _user(message: Message) -> list[JsonValue]:
         words, parts = split(result, _takes)
         sent.append({"role": "tool", "tool_call_id": result.call_id, "content": words})
         shown = (TextPart(introduced(result)), *parts) if parts else ()
-        content += [part for part in (_content(p, DIALECT) for p in shown) if part]
-    content += [
-        part for part in (_content(p, message.dialect) for p in message.parts if type(p) is not ToolResult) if part
-    ]
+        content += [part for part in (_content(p, ours=True) for p in shown) if part]
+    ours = message.dialect in ("", DIALECT, dialect)
+    content += [part for part in (_content(p, ours=ours) for p in message.parts if type(p) is not ToolResult) if part]
     if len(content) == 1 and set(content[0]) == {"type", "text"}:
         sent.append({"role": "user", "content": content[0]["text"]})
     elif content:
@@ -149,7 +162,7 @@ def _takes(part: Media) -> bool:
     return part.media_type in (*IMAGES, "application/pdf", *AUDIO)
 
 
-def _content(part: Part, dialect: str) -> JsonObject | None:
+def _content(part: Part, *, ours: bool) -> JsonObject | None:
     """Return a user's part; None for a part made for another API."""
     match part:
         case TextPart():
@@ -161,7 +174,7 @@ def _content(part: Part, dialect: str) -> JsonObject | None:
         case FilePart():
             return _file(part)
         case OpaquePart():
-            return part.data if dialect in ("", DIALECT) else None
+            return part.data if ours else None
         case _:
             return None
 
@@ -179,8 +192,9 @@ def _data_url(media_type: str, data: str) -> str:
     return f"data:{media_type};base64,{data}"
 
 
-def _assistant(message: Message, official: bool, echo: str) -> list[JsonValue]:
-    ours = message.dialect == DIALECT
+def _assistant(message: Message, dialect: str, official: bool, echo: str) -> list[JsonValue]:
+    # OpenAI API, Chat completions: its own messages have nothing that goes back beside texts and calls.
+    ours = not official and message.dialect in (dialect, DIALECT)
     blocks: list[JsonValue] = []
     fields: dict[str, JsonValue] = {}
     for part in message.parts:
@@ -190,14 +204,14 @@ def _assistant(message: Message, official: bool, echo: str) -> list[JsonValue]:
             case OpaquePart(data=data) if ours and "type" in data:
                 blocks.append(data)
             case OpaquePart(data=data) if ours:
-                fields.update({key: value for key, value in data.items() if key != "annotations" or not official})
+                fields.update(data)
             case _:
                 pass
     # Content with nothing but text is sent as a plain string, which every compatible server reads.
     content: JsonValue = message.text if all(_is_text(b) for b in blocks) else blocks
     if message.tool_calls:
         fields["tool_calls"] = [_call(call, official) for call in message.tool_calls]
-        if ours and not official:
+        if ours:
             fields.update(_echo(message.parts, echo))
     if not content and not fields:
         return []
@@ -222,8 +236,8 @@ def _echo(parts: Sequence[Part], field: str) -> dict[str, JsonValue]:
     return {field: thought} if field and thought else {}
 
 
-def decode(body: JsonObject) -> ModelTurn:
-    """Return the turn in a response body.
+def decode(body: JsonObject, dialect: str = DIALECT) -> ModelTurn:
+    """Return the turn in a response body, of the server's dialect.
 
     Raises:
         WrongShape: the body is not a chat completion.
@@ -248,7 +262,7 @@ def decode(body: JsonObject) -> ModelTurn:
         reason_of(raw or "", refused, parts),
         raw,
         refusal=refused,
-        dialect=DIALECT,
+        dialect=dialect,
         model=text(body, "model"),
         response_id=text(body, "id"),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -215,6 +216,41 @@ def test_reasoning_goes_back_in_the_field_of_the_server(name: str, signature: st
     expected = {echo: "I should look."} if echo and (echo == "reasoning" or signature) else {}
     assert {key: said[key] for key in ("reasoning", "reasoning_content") if key in said} == expected
     assert said["content"] == ""
+
+
+OWN = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}
+PLACES: dict[str, dict[str, Any]] = {
+    "openai": {},
+    "openai/mistral": {"preset": "mistral"},
+    "openai/groq": {"preset": "groq", "base_url": "https://mine.test/v1"},
+    "openai/box.test:8000": {"base_url": "http://Box.test:8000/v1"},
+    "openai/api.openai.com.evil.test": {"base_url": "https://api.openai.com.evil.test/v1"},
+}
+
+
+@pytest.mark.parametrize("made_by", PLACES)
+@pytest.mark.parametrize("streamed", [False, True])
+def test_what_one_server_sends_beside_text_goes_back_to_that_server_alone(made_by: str, streamed: bool) -> None:
+    message = {"content": [OWN, {"type": "text", "text": "Seven."}], "reasoning_details": [{"type": "reasoning.text"}]}
+    choice = {"message": message, "finish_reason": "stop"}
+    reply = httpx.Response(200, text=f"data: {json.dumps({'choices': [choice]})}\n\ndata: [DONE]\n\n")
+    answers = Answers(reply if streamed else httpx.Response(200, json={"choices": [choice]}))
+    maker = us.OpenAI("m", api_key=KEY, transport=answers, **PLACES[made_by])
+    assembler = us.TurnAssembler()
+    for piece in maker.stream(HELLO) if streamed else ():
+        assembler.add(piece)
+    turn = assembler.turn() if streamed else maker.complete(HELLO)
+    history = ModelRequest([user_message("Hi"), Message("assistant", turn.parts, turn.dialect), user_message("On")])
+
+    for place, options in PLACES.items():
+        sent = Answers(httpx.Response(200, json=OPENAI_REPLY))
+        us.OpenAI("m", api_key=KEY, transport=sent, **options).complete(history)
+        told: Any = sent.body()["messages"]
+        if place == "openai" or made_by not in (place, "openai"):
+            assert told[1] == {"role": "assistant", "content": "Seven."}
+        else:
+            assert told[1] == {"role": "assistant", **message}
+    assert turn.dialect == made_by
 
 
 @pytest.mark.parametrize("given", ["call_1", "x", "toolu_01A09q90qw90lq917835lq9", "ä" * 9, "a-b-c-d-e", "\ud800", ""])

@@ -178,7 +178,10 @@ class Message:
     role: Literal["user", "assistant"]
     parts: tuple[Part, ...]
     dialect: str = ""
-    """The API that the assistant's parts came from: `openai`, `openai-responses`, `anthropic`, `google`, or empty."""
+    """The API that the assistant's parts came from: `openai`, `openai-responses`, `anthropic`, `google`, or empty.
+
+    Compatible servers have one each, such as `openai/mistral`, or `openai/127.0.0.1:8000` for one without a preset.
+    """
 
     @property
     def text(self) -> str:
