@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -206,6 +207,19 @@ def test_failures_take_retries_until_none_is_left_and_five_successes_give_one_ba
             {"x-ratelimit-remaining-requests": "3", "x-ratelimit-reset-requests": "2026-01-01T00:00:03"},
             {"requests": Told(None, 3.0, None)},  # without a zone nobody knows when that is
         ),
+        ({"x-ratelimit-remaining-requests": "1" * 41}, {}),
+        (
+            {"x-ratelimit-remaining-requests": "3", "x-ratelimit-reset-requests": "1" * 40 + "s"},
+            {"requests": Told(None, 3.0, None)},
+        ),
+        (
+            {"x-ratelimit-remaining-requests": "3", "x-ratelimit-reset-requests": "1s and 2s"},
+            {"requests": Told(None, 3.0, None)},
+        ),
+        (
+            {"x-ratelimit-remaining-requests": "3", "x-ratelimit-reset-requests": "1e400"},
+            {"requests": Told(None, 3.0, None)},
+        ),
     ],
 )
 def test_headers_say_what_is_left_and_what_cannot_be_read_is_left_out(
@@ -214,6 +228,15 @@ def test_headers_say_what_is_left_and_what_cannot_be_read_is_left_out(
     midnight = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 
     assert told_by(headers, lambda: midnight) == expected
+
+
+@pytest.mark.parametrize("word", ["1" * 60_000, "1." * 30_000, "1s" * 30_000 + "x"])
+def test_a_long_header_takes_no_time_to_read(word: str) -> None:
+    began = time.process_time()
+    told_by({"x-ratelimit-remaining-requests": word, "x-ratelimit-reset-requests": word}, lambda: 0.0)
+    told_by({"x-ratelimit-remaining-requests": "1", "x-ratelimit-reset-requests": word}, lambda: 0.0)
+
+    assert time.process_time() - began < 0.5  # a search that begins again at each digit takes minutes
 
 
 @pytest.mark.parametrize(
