@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -518,6 +520,42 @@ def test_any_other_error_is_not_taken_for_a_lost_answer(ask: Ask) -> None:
         ask(model, goes_on(HELLO.messages, ask(model, HELLO), "Well?"))
 
     assert len(transport.requests) == 2
+
+
+@each_way
+@pytest.mark.parametrize("refusal", [LOST, NOT_RETAINED], ids=["lost", "not retained"])
+def test_each_of_two_calls_at_once_that_named_a_lost_answer_sends_everything(ask: Ask, refusal: httpx.Response) -> None:
+    both_named = threading.Barrier(2)
+    transport, model = stored(ask, response(message("Hi.")), response(message("Yes."), id="resp_2"))
+
+    def refuse_names(request: httpx.Request) -> httpx.Response:
+        if "previous_response_id" not in json.loads(request.content):
+            return transport.handle_request(request)
+        both_named.wait(10)
+        return httpx.Response(400, content=refusal.content)
+
+    model = client(httpx.MockTransport(refuse_names), store=True)
+    second = goes_on(HELLO.messages, ask(model, HELLO), "Well?")
+
+    with ThreadPoolExecutor(2) as threads:
+        turns = list(threads.map(lambda _: ask(model, second), range(2)))
+
+    assert [turn.text for turn in turns] == ["Yes.", "Yes."]
+
+
+@each_way
+@pytest.mark.parametrize("extra", [{"store": False}, {"store": None}])
+def test_a_request_that_is_not_to_be_stored_names_no_answer_and_is_not_named(ask: Ask, extra: dict[str, Any]) -> None:
+    transport, model = stored(ask, response(message("Hi.")))
+    unstored = Settings(extra=extra)
+
+    first = goes_on(HELLO.messages, ask(model, replace(HELLO, settings=unstored)), "Well?")
+    second = goes_on(first.messages, ask(model, first), "Sure?")
+    ask(model, replace(second, settings=unstored))
+    ask(model, second)
+
+    bodies = [json.loads(request.content) for request in transport.requests]
+    assert [body.get("previous_response_id") for body in bodies] == [None, None, None, "resp_1"]
 
 
 def test_answers_that_were_not_used_for_longest_are_forgotten() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from typing import Unpack
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Unpack
 
 from understudy.errors import ProviderError
 from understudy.orchestration.streaming.turn_assembler import TurnAssembler
@@ -32,6 +33,16 @@ OWN_STATE = ("previous_response_id", "conversation")
 """Fields of a request that say where its conversation stands."""
 
 
+@dataclass(frozen=True, slots=True)
+class Continuing(ModelRequest):
+    """A request that names a stored answer, and sends only what is new behind it."""
+
+    previous: str = ""
+    """The id of the answer."""
+    known: int = 0
+    """How many items of the history the answer stands for."""
+
+
 class OpenAIResponses(HttpModel):
     """A model behind OpenAI's Responses API, or a compatible server's.
 
@@ -42,7 +53,8 @@ class OpenAIResponses(HttpModel):
         model: such as `gpt-5`.
         store: whether OpenAI keeps the answers. Then a request names the answer before, and sends only what is new, if the
             history is the one that this client was answered; else, or if OpenAI has lost that answer, it sends everything.
-            Without it each request sends everything, the model's encrypted reasoning included.
+            Without it each request sends everything, the model's encrypted reasoning included; so does one whose settings
+            have another `store` in `extra`.
         api_key: the key, a `Secret`, or a function that returns one, called before each attempt and once more after HTTP
             status 401; without it `OPENAI_API_KEY` is read at each call. It is in no log, error or repr.
         base_url: the address with its version, such as `http://127.0.0.1:8000/v1`; without it `OPENAI_BASE_URL` is read
@@ -68,62 +80,81 @@ class OpenAIResponses(HttpModel):
         super().__init__(model, api_key=api_key, base_url=base_url, **options)
 
     def complete(self, request: ModelRequest) -> ModelTurn:
-        if self._stored is None:
+        if not self._may_continue(request):
             return super().complete(request)
+        sent = self._continued(request)
         try:
-            turn = super().complete(request)
+            turn = super().complete(sent)
         except ProviderError as error:
-            if not self._was_lost(error, request):
+            if not self._was_lost(error, sent):
                 raise
             turn = super().complete(request)
         self._keep(request, turn)
         return turn
 
     def stream(self, request: ModelRequest) -> Generator[Piece]:
-        return super().stream(request) if self._stored is None else self._stream_kept(request)
+        return self._stream_kept(request) if self._may_continue(request) else super().stream(request)
 
     def _stream_kept(self, request: ModelRequest) -> Generator[Piece]:
         assembler = TurnAssembler()
         began = False
+        sent = self._continued(request)
         try:
-            for piece in super().stream(request):
+            for piece in super().stream(sent):
                 began = True
                 assembler.add(piece)
                 yield piece
         except ProviderError as error:
-            if began or not self._was_lost(error, request):
+            if began or not self._was_lost(error, sent):
                 raise
             for piece in super().stream(request):
                 assembler.add(piece)
                 yield piece
         self._keep(request, assembler.turn())
 
-    def _was_lost(self, error: ProviderError, request: ModelRequest) -> bool:
-        """Whether a request failed because OpenAI does not have the answer that it named; if so, forget the answer."""
+    def _is_stored(self, request: ModelRequest) -> bool:
+        return self.store and request.settings.extra.get("store", True) is True
+
+    def _may_continue(self, request: ModelRequest) -> bool:
+        """Whether the request may name an answer, and its own answer may be named later."""
+        has_own_state = any(key in request.settings.extra for key in OWN_STATE)
+        return self._stored is not None and self._is_stored(request) and not has_own_state
+
+    def _continued(self, request: ModelRequest) -> ModelRequest:
+        """Return the request as it continues a stored answer; the same request if no answer of its history is stored."""
+        stored = self._stored  # another call may set it to None
+        latest = None if stored is None else stored.latest(self._history(request))
+        if latest is None:
+            return request
+        previous, known = latest
+        given: dict[str, Any] = {field.name: getattr(request, field.name) for field in fields(ModelRequest)}
+        return Continuing(**given, previous=previous, known=known)
+
+    def _was_lost(self, error: ProviderError, sent: ModelRequest) -> bool:
+        """Whether a request failed because OpenAI does not have the answer that it named; if so, forget the answer.
+
+        Another call may have forgotten it by now, so what counts is what this one sent.
+        """
         lost, not_retained = error.code == LOST, NO_RETENTION in str(error).lower()
-        if self._stored is None or not (lost or not_retained):
+        if not isinstance(sent, Continuing) or not (lost or not_retained):
             return False
-        history = self._history(request)
-        if self._stored.latest(history) is None or _has_own_state(request):
-            return False
-        self._stored.forget(history)
+        stored = self._stored
+        if stored is not None:
+            stored.forget(self._history(sent))
         if not_retained:  # nor will it have any other
             self._stored = None
         return True
 
     def _keep(self, request: ModelRequest, turn: ModelTurn) -> None:
         stored = self._stored
-        if stored is not None and turn.response_id and not _has_own_state(request):
+        if stored is not None and turn.response_id:
             said = Message("assistant", turn.parts, turn.dialect)
-            stored.keep([*self._history(request), *self._items([said])], turn.response_id)
+            stored.keep(self._history(replace(request, messages=[*request.messages, said])), turn.response_id)
 
     def _history(self, request: ModelRequest) -> list[JsonObject]:
-        return self._items(request.messages)
-
-    def _items(self, messages: Sequence[Message]) -> list[JsonObject]:
         official = is_own_host(self._base())
         reasons = family(self.model, official=official).levels is not NEVER_REASONS
-        return items_of(messages, official=official, reasons=reasons, store=self.store)
+        return items_of(request.messages, official=official, reasons=reasons, store=self._is_stored(request))
 
     def _base(self) -> str:
         return self._root(OPENAI, "OPENAI_BASE_URL")
@@ -136,8 +167,7 @@ class OpenAIResponses(HttpModel):
 
     def _encode(self, request: ModelRequest) -> JsonObject:
         history = self._history(request)
-        latest = None if self._stored is None or _has_own_state(request) else self._stored.latest(history)
-        previous, known = latest or ("", 0)
+        previous, known = (request.previous, request.known) if isinstance(request, Continuing) else ("", 0)
         official = is_own_host(self._base())
         return encode(request, history[known:], self.model, official=official, store=self.store, previous=previous)
 
@@ -146,7 +176,3 @@ class OpenAIResponses(HttpModel):
 
     def _decoder(self) -> ResponsesStream:
         return ResponsesStream()
-
-
-def _has_own_state(request: ModelRequest) -> bool:
-    return any(key in request.settings.extra for key in OWN_STATE)
