@@ -403,11 +403,23 @@ def test_a_preset_of_ones_own_is_a_provider(monkeypatch: pytest.MonkeyPatch) -> 
         ({"call_id_length": True}, TypeError),
         ({"call_id_length": 0}, TypeError),
         ({"address": 7}, TypeError),
+        ({"path": "v1"}, ValueError),
+        ({"path": "@evil.test/v1"}, ValueError),
+        ({"path": "/v1/"}, ValueError),
+        ({"path": "/v1?key=1"}, ValueError),
+        ({"path": ":99/v1"}, ValueError),
+        ({"unforced": "("}, ValueError),
+        ({"seed_field": ""}, ValueError),
     ],
 )
 def test_a_wrong_field_of_a_preset_is_refused(change: dict[str, Any], error: type[Exception]) -> None:
-    with pytest.raises(error, match="Preset: "):
+    with pytest.raises(error, match="Preset: ") as caught:
         replace(HOUSE, **change)
+    assert type(caught.value) is error
+
+
+def test_the_path_of_a_preset_may_be_empty() -> None:
+    assert replace(HOUSE, path="").path == ""
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Literal, cast
 
 NAME = re.compile(r"[a-z][a-z0-9_-]*")
+PATH = re.compile(r"(/[A-Za-z0-9._~%:@+-]+)*")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 REFUSABLE = (
@@ -40,7 +41,7 @@ class Preset:
     address: str
     """Scheme, host and port, such as `http://127.0.0.1:11434`."""
     path: str = "/v1"
-    """Stands between the address and `/chat/completions`."""
+    """Stands between the address and `/chat/completions`; it begins with `/` unless it is empty."""
     address_variable: str = ""
     """The environment variable with another address. It may leave out the scheme and the port, which are those of `address`."""
     key_variables: tuple[str, ...] = ()
@@ -80,7 +81,14 @@ class Preset:
         for setting in self.lacks:
             if setting not in REFUSABLE:
                 raise ValueError(f"Preset: lacks names {', '.join(REFUSABLE)}; got {setting!r}")
-        re.compile(self.unforced)
+        if not PATH.fullmatch(self.path):
+            raise ValueError(f"Preset: path must look like '/v1', or be empty, got {self.path!r}")
+        if not VARIABLE.fullmatch(self.seed_field):
+            raise ValueError(f"Preset: seed_field must be the name of a field, got {self.seed_field!r}")
+        try:
+            re.compile(self.unforced)
+        except re.error as error:
+            raise ValueError(f"Preset: unforced must be a regular expression, got {self.unforced!r}: {error}") from None
 
 
 CHOICES: dict[str, tuple[object, ...]] = {
