@@ -37,6 +37,8 @@ class AnthropicStream:
         self.is_over = False
         """Whether `message_stop` came."""
         self._open: dict[int, _Block] = {}
+        self._begun: set[int] = set()
+        """Indexes of the blocks that have begun."""
         self._message: JsonObject = {}
         """The message as it began."""
         self._counts: dict[str, JsonValue] = {}
@@ -98,6 +100,9 @@ class AnthropicStream:
     def _begin(self, event: JsonObject) -> Sequence[Piece]:
         index, start = _index(event), as_object(event.get("content_block"), "content_block")
         kind = text(start, "type")
+        if index in self._begun:
+            raise WrongShape(f"a content block with index {index} began twice")
+        self._begun.add(index)
         self._open[index] = _Block(kind, start)
         match kind:
             case "text":

@@ -628,11 +628,77 @@ def test_a_response_that_failed_is_its_error_and_counts_its_tokens() -> None:
     assert (partial.text, partial.usage.input_tokens) == ("Half", 5)
 
 
-@pytest.mark.parametrize("kind", ["failed", "cancelled"])
-def test_a_response_that_failed_without_an_error_is_no_answer(kind: str) -> None:
-    turn = responses(delta(0, "Half"), ended(words("Half"), kind=kind))
+@pytest.mark.parametrize("status", [{}, {"status": None}, {"status": "completed"}])
+@pytest.mark.parametrize("kind", ["failed", "cancelled", "incomplete"])
+def test_a_response_that_failed_without_an_error_is_no_answer(kind: str, status: dict[str, Any]) -> None:
+    told = ended(words("Half"), kind=kind)
+    contradicted = {**told, "response": {"id": "r1", "output": [words("Half"), LOOK], **status}}
 
-    assert (turn.finish_reason, turn.raw_finish_reason) == ("other", kind)
+    for last in (told, contradicted):
+        turn = responses(delta(0, "Half"), last)
+
+        assert (turn.finish_reason, turn.raw_finish_reason) == ("other", kind)
+
+
+def test_a_response_that_is_completed_by_its_event_and_failed_by_its_status_is_no_answer() -> None:
+    turn = responses(delta(0, "Half"), ended(words("Half"), status="failed"))
+
+    assert turn.raw_finish_reason == "failed"
+
+
+CALLED = done(0, {**LOOK, "arguments": ""}, "added")
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [CALLED, CALLED],
+        [done(0, LOOK), done(0, {**LOOK, "call_id": "b"})],
+        [done(0, LOOK), done(0, LOOK, "added")],
+        [CALLED, done(0, {**LOOK, "name": "wipe"})],
+        [CALLED, done(0, {**LOOK, "call_id": "b"})],
+        [CALLED, done(0, words("Hi"))],
+        [CALLED, delta(0, "{}", "function_call_arguments"), done(0, LOOK)],
+        [CALLED, delta(0, '{"sku": "AB', "function_call_arguments"), done(0, LOOK)],
+        [CALLED, delta(0, "{}", "function_call_arguments"), ended(LOOK)],
+        [
+            CALLED,
+            {"type": "response.function_call_arguments.done", "output_index": 0, "arguments": "{}"},
+            done(0, LOOK),
+        ],
+    ],
+    ids=[
+        "begun twice",
+        "ended twice",
+        "begun after its end",
+        "another name",
+        "another id of the call",
+        "another type",
+        "other arguments",
+        "arguments of another text",
+        "other arguments in the response",
+        "other arguments in one event",
+    ],
+)
+def test_items_that_contradict_themselves_are_an_error(events: list[Any]) -> None:
+    with pytest.raises(ValueError, match=r"twice|another \w+ than it began with|not those that came in pieces"):
+        responses(*events, ended())
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [CALLED, delta(0, '{"sku":"A"}', "function_call_arguments"), done(0, LOOK)],
+        [CALLED, delta(0, '{"sku":"A"}', "function_call_arguments"), done(0, {**LOOK, "arguments": ""})],
+        [
+            CALLED,
+            {"type": "response.function_call_arguments.done", "output_index": 0, "arguments": LOOK["arguments"]},
+        ],
+    ],
+    ids=["the same JSON", "an end without arguments", "no end"],
+)
+def test_arguments_of_a_call_may_come_in_another_form_at_its_end(events: list[Any]) -> None:
+    assert responses(*events, ended()).tool_calls == (ToolCall("a", "on_shelf", {"sku": "A"}),)
 
 
 # All of them
@@ -721,6 +787,17 @@ def test_an_event_of_a_wrong_shape_is_an_error_that_has_it(provider: str, event:
         list(reader.feed(as_events(event)))
 
     assert as_events(event).strip() == b"data: " + reader.last
+
+
+@pytest.mark.parametrize("ends", [1, 3], ids=["open", "ended"])
+def test_a_block_of_anthropic_begins_once(ends: int) -> None:
+    first = block(
+        0, {"type": "tool_use", "id": "a", "name": "look"}, {"type": "input_json_delta", "partial_json": "{}"}
+    )
+    second = block(0, {"type": "tool_use", "id": "b", "name": "wipe"})
+
+    with pytest.raises(ValueError, match="index 0 began twice"):
+        turn_of("anthropic", as_events(*message([*first[:ends], *second])))
 
 
 def test_a_call_without_a_name_is_no_turn() -> None:

@@ -145,13 +145,16 @@ def call_id(item: JsonObject) -> str:
 
 def raw_reason(body: JsonObject, output: Sequence[JsonObject]) -> str:
     """Return the API's own word for the end of a response: its status, the reason of an incomplete one, or the type of an item
-    that nobody can answer."""
+    that nobody can answer. It is `incomplete` if a call is marked so where the response could not end."""
     answered = {(text(item, "type"), call_id(item)) for item in output}
     for item in output:
         kind = text(item, "type")
         if kind in FOR_THE_CLIENT and (f"{kind}_output", call_id(item)) not in answered:
             return kind
     status = text(body, "status")
+    calls = [item for item in output if item.get("type") == "function_call"]
+    if any(item.get("status") == "incomplete" for item in (calls[:-1] if status == "incomplete" else calls)):
+        return "incomplete"
     return text(inner(body, "incomplete_details"), "reason") or status if status == "incomplete" else status
 
 

@@ -11,7 +11,7 @@ from understudy.providers.openai.annotations import Told
 from understudy.providers.wire.endings import neutral
 from understudy.providers.wire.json_values import WrongShape, as_object, as_text, count, inner, items, kept, text
 from understudy.vocabulary.citations import Citation
-from understudy.vocabulary.json_reading import arguments_text
+from understudy.vocabulary.json_reading import arguments, arguments_text
 from understudy.vocabulary.messages import JsonObject, OpaquePart, Part
 from understudy.vocabulary.pieces import CallPiece, Piece, ReasoningPiece, TextPiece, TurnEnd, UsagePiece, WholePiece
 
@@ -23,6 +23,7 @@ LAST = 1_000_000 * ITEM  # Behind all items.
 SUMMARY, THOUGHT, WHOLE = 0, 1, 2
 """Numbers of the parts of a reasoning item, counted from that of the item."""
 ENDS = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
+FAILED = ("failed", "cancelled")
 
 
 class ResponsesStream:
@@ -60,6 +61,9 @@ class ResponsesStream:
                 self._say(_content(event), text(event, "delta"), found)
             case "response.function_call_arguments.delta":
                 self._call(_index(event) * ITEM, text(event, "delta"), found)
+            case "response.function_call_arguments.done":
+                number = _index(event) * ITEM
+                self._call(number, self._missing_arguments(number, text(event, "arguments")), found)
             case "response.reasoning_summary_text.delta":
                 self._summarise(event, found)
             case "response.reasoning_text.delta":
@@ -70,13 +74,17 @@ class ResponsesStream:
                 if inner(event, "part").get("type") == "output_text":
                     self._say(_content(event), text(inner(event, "part"), "text"), found)
             case "response.output_item.added":
+                if _index(event) in self._items:
+                    raise WrongShape(f"an item with output_index {_index(event)} began twice")
                 self._begin(_index(event), as_object(event.get("item"), "item"), found)
             case "response.output_item.done":
+                if _index(event) in self._complete_ones:
+                    raise WrongShape(f"an item with output_index {_index(event)} ended twice")
                 self._complete(_index(event), as_object(event.get("item"), "item"), found)
             case "response.created" | "response.in_progress" | "response.queued":
                 self._response = as_object(event.get("response"), "response")
             case kind if kind in ENDS:
-                self._end(as_object(event.get("response"), "response"), found)
+                self._end(_with_status(as_object(event.get("response"), "response"), kind), found)
             case _:
                 pass
         return found
@@ -112,6 +120,7 @@ class ResponsesStream:
     def _complete(self, index: int, item: JsonObject, found: list[Piece]) -> None:
         """Add what the events before did not tell of an item: some servers send items whole."""
         number = index * ITEM
+        _check_same(index, self._items.get(index, item), item)
         match item.get("type"):
             case "message":
                 self._items[index] = item
@@ -121,7 +130,7 @@ class ResponsesStream:
             case "function_call":
                 if index not in self._items:
                     self._begin(index, item, found)
-                self._call(number, self._missing(number, arguments_text(item.get("arguments"))), found)
+                self._call(number, self._missing_arguments(number, arguments_text(item.get("arguments"))), found)
             case "reasoning":
                 for place, words in zip((SUMMARY, THOUGHT), thoughts_in(item), strict=True):
                     self._think(number + place, self._missing(number + place, words), found)
@@ -161,6 +170,19 @@ class ResponsesStream:
         shown = joined(self._shown.get(number, ()))
         return whole[len(shown) :] if whole.startswith(shown) else ""
 
+    def _missing_arguments(self, number: int, whole: str) -> str:
+        """Return what follows the arguments so far; an empty `whole` tells nothing of them.
+
+        Raises:
+            WrongShape: `whole` is another JSON than the one that came in pieces.
+        """
+        shown = joined(self._shown.get(number, ()))
+        if whole and not whole.startswith(shown) and arguments(whole) != arguments(shown):
+            raise WrongShape(
+                f"the arguments of the call with output_index {number // ITEM} are not those that came in pieces"
+            )
+        return self._missing(number, whole)
+
     def _say(self, number: int, words: str, found: list[Piece], sources: tuple[Citation, ...] = ()) -> None:
         phase = text(self._items.get(number // ITEM, {}), "phase")
         if words or sources or number not in self._shown or phase != self._phases[number]:
@@ -185,6 +207,20 @@ class ResponsesStream:
             words = BETWEEN + words
         self._paragraph[number] = paragraph
         self._think(number, words, found)
+
+
+def _with_status(response: JsonObject, kind: str) -> JsonObject:
+    """Return the response with the status that its last event, of this type, tells; of two that disagree the worse one holds."""
+    told = kind.removeprefix("response.")
+    return response if told == "completed" or text(response, "status") in FAILED else {**response, "status": told}
+
+
+def _check_same(index: int, began: JsonObject, item: JsonObject) -> None:
+    """Raise `WrongShape` if an item ends as another one than it began. Its own id may change."""
+    for key in ("type", "name", "call_id"):
+        before, now = text(began, key), text(item, key)
+        if before and now and before != now:
+            raise WrongShape(f"the item with output_index {index} ended with another {key} than it began with")
 
 
 def _index(event: JsonObject) -> int:
