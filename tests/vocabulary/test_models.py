@@ -19,6 +19,7 @@ from understudy.vocabulary.models import Model, ModelName
         ("google:gemini-2.5-flash", ModelName("gemini", "gemini-2.5-flash")),
         ("vertex:gemini-2.5-flash", ModelName("vertex", "gemini-2.5-flash")),
         ("openai:org/model:free", ModelName("openai", "org/model:free")),
+        ("openai: gpt-5 ", ModelName("openai", "gpt-5")),
         ("rehearsal", ModelName("rehearsal", "")),
         ("rehearsal:", ModelName("rehearsal", "")),
     ],

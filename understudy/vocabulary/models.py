@@ -135,7 +135,8 @@ class ModelName:
                 raise ValueError(f"{text!r} has no provider{hint}")
             hint = f"; did you mean {meant!r}?" if meant else f". {COMPATIBLE.format(model=model)}" if model else ""
             raise ValueError(f"unknown provider in model {text!r}: {expected}{hint}")
-        if not model.strip() and provider != "rehearsal":
+        model = model.strip()  # the API, the price and the window go by the name, and clients strip it too
+        if not model and provider != "rehearsal":
             raise ValueError(f"no model named in {text!r}: {expected}")
         return cls(provider, model, APIS.get(prefix, ""))
 
