@@ -259,6 +259,21 @@ def test_no_more_is_sent_than_an_answer_says_is_left(told: dict[str, Told], sent
     assert rates.wait(NOW, 400) == pytest.approx(wait)
 
 
+@pytest.mark.parametrize("reset", [3_600.0, 1_767_225_600.0, 2.5e11, 1e308])
+def test_a_limit_that_is_told_for_long_is_kept_for_two_minutes_and_then_one_request_looks(reset: float) -> None:
+    rates, told = Rates(), {"requests": Told(None, 0.0, reset)}
+    rates.succeeded(sent_at(rates, NOW), NOW, None, told)
+    later = NOW + LONGEST_STOP
+
+    assert (rates.wait(NOW, 400), sent_by(rates, later - 1)) == (LONGEST_STOP, 0)
+    look = Sent(400)
+    assert (rates.admits(look, later), rates.wait(later, 400)) == (True, LONGEST_STOP)
+    rates.gave_up(look)  # nothing was learned, so the next one looks two minutes later
+    assert (sent_by(rates, later + LONGEST_STOP - 1), sent_by(rates, later + LONGEST_STOP)) == (0, 1)
+    rates.succeeded(look, later + LONGEST_STOP, None, {"requests": Told(10.0, 10.0, 1.0)})
+    assert sent_by(rates, later + LONGEST_STOP) > 1
+
+
 def test_requests_under_way_count_as_not_seen_by_the_provider_yet() -> None:
     rates = Rates()
     first, *_ = [sent_at(rates, NOW, 400) for _ in range(4)]

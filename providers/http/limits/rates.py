@@ -12,7 +12,9 @@ from .bucket import Bucket, per_minute
 from .pace import Pace
 from .told import Told
 
-LONGEST_STOP = 120.0  # Seconds. After a longer wait that a provider asks for, one request looks whether it still holds.
+LONGEST_STOP = (
+    120.0  # Seconds. After a longer wait that a provider asks for or tells, one request looks whether it still holds.
+)
 FIRST_STOP = 0.5  # Seconds without requests after a refusal that names no wait; doubled each time.
 LONGEST_GUESS = 8.0
 RETRIES = 500.0  # Enough to try each of 256 calls again twice. Amazon's clients begin with the same number of tokens.
@@ -53,6 +55,8 @@ class Rates:
         """Limits that the user set."""
         self._told: dict[str, Bucket] = {}
         """Limits that answers tell."""
+        self._looked = -inf
+        """When an answer last told limits, or a request was last sent to look whether they still hold."""
         self._pace = Pace()
         self._is_limited = False
         """Whether a limit is known."""
@@ -84,8 +88,11 @@ class Rates:
     def wait(self, now: float, size: int) -> float:
         """Return the seconds until a request of so many bytes may be sent, as far as is known now; 0 for at once."""
         wait = max(self.stopped_until - now, self._pace.wait(now))
-        for what, bucket in chain(self._own.items(), self._told.items()):
+        for what, bucket in self._own.items():
             wait = max(wait, bucket.wait(now, self._wanted(what, size)))
+        longest = self._looked + LONGEST_STOP - now  # a server may tell a clock's value where a length belongs
+        for what, bucket in self._told.items():
+            wait = max(wait, min(bucket.wait(now, self._wanted(what, size)), longest))
         return max(wait, 0.0)
 
     def admits(self, sent: Sent, now: float) -> bool:
@@ -102,6 +109,8 @@ class Rates:
         self._open_tokens += sent.tokens
         self._pace.send(now)
         if self._is_limited:
+            if self._looked + LONGEST_STOP - now <= 0.0:
+                self._looked = now
             for what, bucket in chain(self._own.items(), self._told.items()):
                 bucket.take(now, self._wanted(what, sent.size))
 
@@ -168,7 +177,7 @@ class Rates:
 
     def _hear(self, told: Mapping[str, Told], now: float) -> None:
         """Take over what an answer says. Requests under way count as not seen by the provider yet."""
-        self._told = {}
+        self._told, self._looked = {}, now
         for what, said in told.items():
             under_way = self._open_tokens if what in ("tokens", "input tokens") else float(self._open)
             bucket = _bucket_of(said, under_way, now)

@@ -9,9 +9,7 @@ from math import isfinite
 from typing import NamedTuple
 
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-LONGEST_WORD = (
-    40  # Characters; a date of RFC 3339 has at most 35. The time to read a word does not depend on the server.
-)
+LONGEST_WORD = 40  # Characters; a date of RFC 3339 has at most 35. Longer ones could take long to read.
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[smhd])")
 _LENGTH = re.compile(rf"(?:{_PART.pattern})+")
 
