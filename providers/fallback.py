@@ -248,7 +248,9 @@ def _checked_on(on: On | Unset) -> Callable[[ProviderError], bool]:
         return may_pass
     if isinstance(on, type):
         hint = f"; did you mean on=[{on.__name__}]?" if issubclass(on, ProviderError) else ""
-        raise TypeError(f"FallbackModel: on must be a list of classes or a function, got {named_safely(on)}{hint}")
+        raise TypeError(
+            f"FallbackModel: on must be a list of classes or a function, got {named_safely(cast(object, on))}{hint}"
+        )
     if isinstance(on, Iterable) and not isinstance(on, (str, bytes)):
         given = list(cast("Iterable[object]", on))
         if not given:
