@@ -95,7 +95,9 @@ def _is_for_answer(request: ModelRequest) -> bool:
 
 
 def _fit_choice(body: dict[str, JsonValue], request: ModelRequest, model: str, preset: Preset) -> None:
-    if preset.unforced and re.search(preset.unforced, model) and _is_for_answer(request):
+    if preset.unforced and body["tool_choice"] != "none" and re.search(preset.unforced, model):
+        if not _is_for_answer(request):
+            refuse(preset.name, f"tool_choice={request.settings.tool_choice!r} for {model}", "use 'auto' or 'none'")
         del body["tool_choice"]
     elif is_object(body["tool_choice"]) and not preset.names_tools:
         if len(request.tools) != 1:

@@ -318,6 +318,33 @@ def test_the_tool_of_an_answer_is_forced_as_the_server_can(name: str, model: str
     assert sent.body().get("tool_choice") == choice
 
 
+@pytest.mark.parametrize(
+    ("model", "choice", "is_refused"),
+    [
+        ("deepseek-reasoner", "required", True),
+        ("deepseek-reasoner", "_look", True),
+        ("deepseek-reasoner", "auto", False),
+        ("deepseek-reasoner", "none", False),
+        ("deepseek-chat", "required", False),
+    ],
+)
+def test_a_forced_tool_is_refused_when_the_agent_is_made_for_models_that_take_none(
+    model: str, choice: str, is_refused: bool
+) -> None:
+    sent = Answers(httpx.Response(200, json=OPENAI_REPLY))
+    client = us.OpenAI(model, preset="deepseek", api_key=KEY, transport=sent)
+    settings = Settings(tool_choice=choice)
+
+    if is_refused:
+        with pytest.raises(
+            ValueError, match=f"agent 'a': settings: deepseek has no tool_choice='{choice}' for {model}"
+        ):
+            us.Agent("a", model=client, tools=[_look], settings=settings)
+    else:
+        us.Agent("a", model=client, tools=[_look], settings=settings).run("Hi")
+        assert sent.body().get("tool_choice") == (None if choice == "auto" else choice)
+
+
 def test_a_choice_by_name_is_refused_where_only_words_are_known() -> None:
     tools = (TOOL, replace(TOOL, name="other"))
 

@@ -64,7 +64,8 @@ class Preset:
     names_tools: bool = True
     """Whether `tool_choice` may name a tool."""
     unforced: str = ""
-    """A pattern of models that refuse a forced tool; the tool of a typed answer is offered to them and not forced."""
+    """A pattern of models that refuse a forced tool: `tool_choice` with one is a `ValueError`; the tool of a typed answer is
+    offered to them and not forced."""
     call_id_length: int | None = None
     """The length that ids of tool calls must have, in letters and digits; None for any id."""
 
