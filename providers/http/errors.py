@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from unicodedata import category
 
 from understudy.errors import (
     AuthenticationError,
@@ -21,6 +22,10 @@ from understudy.vocabulary.messages import JsonObject, JsonValue
 from .overflow import overflow_in
 
 QUOTED = 200  # Characters of a body in an error message: enough to recognise a proxy's error page.
+LONGEST_MESSAGE = (
+    2_000  # Characters of a server's message; the longest of the APIs, about their schemas, have some hundreds.
+)
+MOST_CATEGORIES = 50
 RETRYABLE = (408, 409, 429)
 STATUS_OF_TYPE = {
     "invalid_request_error": 400,
@@ -97,6 +102,16 @@ def quoted(body: bytes) -> str:
     """Return the beginning of a body for an error message."""
     shown = " ".join(body[: QUOTED * 4].decode("utf-8", "replace").split())
     return repr(shown[:QUOTED]) + (" …" if len(shown) > QUOTED else "") if shown else "an empty body"
+
+
+def one_line(text: str, longest: int) -> str:
+    """Return the beginning of a server's text, with line breaks and other control characters as Python escapes them."""
+    begin = text[:longest] + (" …" if len(text) > longest else "")
+    if begin.isprintable():
+        return begin
+    return "".join(
+        [c if c.isprintable() or category(c) == "Zs" else c.encode("unicode_escape").decode() for c in begin]
+    )
 
 
 def retry_after(headers: Mapping[str, str], said: JsonObject, now: float) -> float | None:

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar, cast
 
-from understudy.errors import ProviderError
+from understudy.errors import ContentBlocked, ProviderError
 from understudy.vocabulary.messages import ModelTurn
 
 from .credentials import Secret
+from .errors import LONGEST_MESSAGE, MOST_CATEGORIES, QUOTED, one_line
 
 T = TypeVar("T", bound=ModelTurn | None)
 
@@ -20,14 +21,20 @@ def without_key(turn: T, key: Secret) -> T:
 
 
 def clean_error(error: ProviderError, key: Secret) -> None:
-    """Put stars in place of the key into an error's text and attributes, its partial turn included.
+    """Put stars in place of the key into an error's text and attributes, its partial turn included, and shorten them.
 
-    It is done behind the decoding, because a server may quote a key in many ways that JSON reads as the same text.
+    It is done behind the decoding, because a server may quote a key in many ways that JSON reads as the same text. A server's
+    message goes into logs and terminals, so it becomes one line of a bounded length. The partial turn keeps its length.
     """
     for name, value in vars(error).items():
         if isinstance(value, str | tuple | ModelTurn):
             setattr(error, name, _clean(value, key))
     key.out_of_error(error)
+    error.args = tuple([one_line(each, LONGEST_MESSAGE) if isinstance(each, str) else each for each in error.args])
+    error.code, error.type = one_line(error.code, QUOTED), one_line(error.type, QUOTED)
+    if isinstance(error, ContentBlocked):
+        error.reason = one_line(error.reason, QUOTED)
+        error.categories = tuple([one_line(each, QUOTED) for each in error.categories[:MOST_CATEGORIES]])
 
 
 def _clean(value: object, key: Secret) -> Any:

@@ -40,6 +40,7 @@ from understudy.errors import (
     RunTimedOut,
 )
 from understudy.providers import Anthropic, Gemini, OpenAI, Secret, Vertex, resolve
+from understudy.providers.http.errors import one_line
 from understudy.vocabulary.context.scope import NO_RETRIES_LEFT, Scope
 from understudy.vocabulary.messages import JsonValue, Usage
 from understudy.vocabulary.models import Model, ModelName
@@ -53,6 +54,7 @@ REPLIES: dict[str, JsonValue] = {
     "vertex": GOOGLE_REPLY,
 }
 CANARY = "sk-canary-7f3a9"
+LONG = "two\nlines \x1b[31m" + "x" * 10_000
 
 pytestmark = pytest.mark.usefixtures("bare_environment")
 
@@ -188,6 +190,39 @@ def test_a_key_is_in_no_repr_error_log_or_pickle(name: str, caplog: pytest.LogCa
     shown.append(caplog.text)
 
     assert [text for text in shown if CANARY in text] == []
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (500, {"error": {"message": LONG, "code": LONG, "type": LONG}}),
+        (400, {"error": {"message": LONG, "code": "content_filter", "metadata": {"reasons": [LONG] * 100}}}),
+        (400, {"error": {"message": LONG, "code": "context_length_exceeded", "type": LONG}}),
+        (200, {"error": {"message": LONG, "code": LONG}}),
+        (200, {"choices": [{"finish_reason": LONG, "message": {"content": "Hi."}}]}),
+    ],
+)
+def test_what_a_server_says_is_one_line_of_a_bounded_length_in_an_error(
+    status: int, said: JsonValue, streamed: bool
+) -> None:
+    model = OpenAI("m", api_key="k", transport=Answers(httpx.Response(status, json=said)), attempts=1)
+
+    with pytest.raises(ProviderError) as caught:
+        list(model.stream(HELLO)) if streamed else model.complete(HELLO)
+
+    error = caught.value
+    error.partial = None  # what the model wrote keeps its length
+    assert r"two\nlines \x1b[31m" in str(error)
+    assert len(str(error)) <= 2_010
+    assert len(str(vars(error))) < 15_000
+    assert "\n" not in f"{error}{error.code}{error.type}"
+    assert "\x1b" not in f"{error}{error.code}{error.type}"
+
+
+def test_one_line_keeps_spaces_of_any_language_and_shows_what_changes_the_direction() -> None:
+    assert one_line("für\xa0uns,\u3000\u202eend\ud800", 100) == "für\xa0uns,\u3000\\u202eend\\ud800"
+    assert one_line("seven", 3) == "sev …"
 
 
 @pytest.mark.parametrize("quoted", [r"sk-live\/canary", r"sk-live\u002fc\u0061nary", r"\u0073k-live/canary"])
