@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 from understudy.errors import ProviderError, ProviderTimeout, RateLimited, RunCancelled, RunTimedOut, in_words
 from understudy.providers.catalogue import resolve
+from understudy.providers.http.elsewhere import asked_elsewhere_after
 from understudy.providers.http.own_time import OwnTime
 from understudy.providers.http.streamed_call import Begun, shown
 from understudy.providers.wire.endings import usage_of, with_usage_of
@@ -48,7 +50,8 @@ def may_pass(error: ProviderError) -> bool:
 class FallbackModel:
     """Asks models in turn until one answers; safe to share between threads if the models are.
 
-    A model is asked anew at each call, from the first one on. Each has had its own retries and limits when the next one is asked. An
+    A model is asked anew at each call, from the first one on. Each has had its own retries when the next one is asked; but nobody waits
+    for a model whose provider refuses requests of its key for a while (`RateLimited`) as long as another one is left. An
     answer of which a reader was shown something is never replaced: that error ends the call. Other models find the history as
     far as their API takes it, as after any change of the model. In a run, each model has the time of its own `model_timeout`
     (in a stream, of its `streamed_timeout`), as far as the run and an agent's `model_timeout` leave it.
@@ -109,14 +112,16 @@ class FallbackModel:
         for number, model in enumerate(self.models, 1):
             if account is not None:
                 account.asks(name_of(model))
+            is_last = number == len(self.models)
             try:
-                return model, ask(model), failed
+                with nullcontext() if is_last else asked_elsewhere_after(self._goes_on):
+                    return model, ask(model), failed
             except (ProviderError, ConnectionError, TimeoutError) as caught:
                 error = caught if isinstance(caught, ProviderError) else _as_provider_error(model, caught)
                 if error.partial is not None:
                     failed.append(error.partial)
-                is_last = number == len(self.models)
                 if is_last or not self._is_asked_on(error, model, notes, failed):
+                    notes.append(f"it is the error of {name_of(model)}")
                     raise _last(error, notes, failed, is_last) from error.__cause__
                 if account is not None and error.partial is not None:
                     account.pay_failed(error.partial.usage)

@@ -16,6 +16,8 @@ from understudy.errors import ProviderError, had_its_retries
 from understudy.vocabulary.backoff import backoff_wait
 from understudy.vocabulary.context.scope import current_scope
 
+from .elsewhere import is_asked_elsewhere
+
 if TYPE_CHECKING:
     from tenacity import RetryCallState
 
@@ -133,6 +135,8 @@ def wait_before(attempt: int, error: BaseException | None, chance: Callable[[], 
 def is_worth_it(error: BaseException) -> bool:
     """Whether another attempt may help, and the provider's wait is not too long."""
     if not isinstance(error, ProviderError) or not error.retryable or had_its_retries(error):
+        return False
+    if is_asked_elsewhere(error):
         return False
     hint = error.retry_after or 0.0
     scope = current_scope()

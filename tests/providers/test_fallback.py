@@ -168,6 +168,40 @@ def test_a_client_has_its_own_retries_before_the_next_model_is_asked() -> None:
     assert [model.complete(HELLO).text, len(busy.requests), len(fine.requests)] == ["Hi.", 3, 1]
 
 
+def test_nobody_waits_for_a_key_that_is_held_back_while_another_model_is_left() -> None:
+    time, refusal = FakeTime(), httpx.Response(429, headers={"retry-after": "7"})
+    busy, fine = Answers(refusal), Answers(httpx.Response(200, content=REPLY))
+    model = FallbackModel(
+        [OpenAI("m", api_key="k", transport=busy, timing=time.timing()), OpenAI("n", api_key="k", transport=fine)]
+    )
+
+    assert [model.complete(HELLO).text for _ in range(3)] == ["Hi."] * 3
+    assert [len(busy.requests), len(fine.requests), time.slept] == [1, 3, []]
+
+    time.now += 7.0
+    assert model.complete(HELLO).text == "Hi."
+    assert [len(busy.requests), len(fine.requests)] == [2, 4]
+
+
+@pytest.mark.parametrize("on", [[us.ContentBlocked], lambda error: not isinstance(error, RateLimited)])
+def test_a_refusal_after_which_no_other_model_is_asked_is_waited_for(on: Any) -> None:
+    time, refusal = FakeTime(), httpx.Response(429, headers={"retry-after": "7"})
+    busy = Answers(refusal, httpx.Response(200, content=REPLY))
+    client = OpenAI("m", api_key="k", transport=busy, timing=time.timing())
+
+    assert FallbackModel([client, Failing(BUSY)], on=on).complete(HELLO).text == "Hi."
+    assert sum(time.slept) == 7.0
+
+
+def test_the_last_model_is_waited_for() -> None:
+    time, refusal = FakeTime(), httpx.Response(429, headers={"retry-after": "7"})
+    busy = Answers(refusal, httpx.Response(200, content=REPLY))
+    client = OpenAI("m", api_key="k", transport=busy, timing=time.timing())
+
+    assert FallbackModel([Failing(BUSY), client]).complete(HELLO).text == "Hi."
+    assert sum(time.slept) == 7.0
+
+
 # --- what is told
 
 
@@ -193,6 +227,7 @@ def test_the_last_error_names_the_ones_before_and_has_their_tokens() -> None:
     assert caught.value.__notes__ == [
         "before it, test:a failed: RateLimited: slow down",
         "before it, test:b failed: ProviderError: half",
+        "it is the error of test:c",
     ]
     assert caught.value.partial is not None
     assert caught.value.partial.usage == us.Usage(11, 7)

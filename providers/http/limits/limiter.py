@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from understudy.errors import ProviderError, ProviderTimeout, RateLimited
+from understudy.providers.http.elsewhere import is_asked_elsewhere
 from understudy.providers.http.forks import renew_after_fork
 from understudy.providers.http.in_flight import InFlight
 from understudy.vocabulary.context.scope import Scope, current_scope
@@ -133,14 +134,24 @@ class Limiter:
                 is_first = self._queue[0] is waiter
                 if is_first and self.rates.admits(waiter.call, now):
                     return
+                held_back = self.rates.wait_for_provider(now, waiter.call.size)
                 wait = self.rates.wait(now, waiter.call.size) if is_first else inf
                 needed = wait if is_first else self.rates.stopped_until - now
+            self._leave_it_to_another(held_back)
             wait = min(wait, self._left(scope, until - now, needed))
             if self._sleep is not None and scope is None and is_first:
                 self._sleep(wait)
                 waited = now + wait
             elif not waiter.woken.wait(min(wait, threading.TIMEOUT_MAX)):
                 waited = now + wait  # a clock of a test may stand still
+
+    def _leave_it_to_another(self, wait: float) -> None:
+        """Raise at once if the provider holds requests back and another model is asked in place of this one."""
+        error = RateLimited(
+            f"{self.name}: the provider takes no request for {wait:.3g} s", retry_after=wait, retryable=True
+        )
+        if wait > 0.0 and is_asked_elsewhere(error):
+            raise error
 
     def _left(self, scope: Scope | None, left: float, needed: float) -> float:
         """Return the seconds a call may still wait; raises at once if it needs more of them than it has."""

@@ -87,13 +87,16 @@ class Rates:
 
     def wait(self, now: float, size: int) -> float:
         """Return the seconds until a request of so many bytes may be sent, as far as is known now; 0 for at once."""
-        wait = max(self.stopped_until - now, self._pace.wait(now))
-        for what, bucket in self._own.items():
-            wait = max(wait, bucket.wait(now, self._wanted(what, size)))
+        own = [bucket.wait(now, self._wanted(what, size)) for what, bucket in self._own.items()]
+        return max([self.wait_for_provider(now, size), *own])
+
+    def wait_for_provider(self, now: float, size: int) -> float:
+        """Return the same of what the provider said alone: refusals, and limits that answers tell."""
+        wait = max(0.0, self.stopped_until - now, self._pace.wait(now))
         longest = self._looked + LONGEST_STOP - now  # a server may tell a clock's value where a length belongs
         for what, bucket in self._told.items():
             wait = max(wait, min(bucket.wait(now, self._wanted(what, size)), longest))
-        return max(wait, 0.0)
+        return wait
 
     def admits(self, sent: Sent, now: float) -> bool:
         """Whether a request may be sent now; it counts as sent then."""
