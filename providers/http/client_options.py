@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from understudy.vocabulary.checks import Unset
+from understudy.vocabulary.other_names import explained
 
 from .retries import Timing
 
@@ -67,4 +68,6 @@ def show_options(made: type, base: Callable[..., None]) -> None:
     shared = inspect.signature(base).parameters
     named = [each for each in own.parameters.values() if each.kind is not each.VAR_KEYWORD]
     options = [shared[name] for name in ClientOptions.__annotations__ if name not in own.parameters]
-    cast(Any, init).__signature__ = own.replace(parameters=[*named, *options])
+    shown: Any = explained(init, made.__name__, {}, also=ClientOptions.__annotations__)
+    shown.__signature__ = own.replace(parameters=[*named, *options])
+    cast(Any, made).__init__ = shown

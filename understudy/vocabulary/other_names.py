@@ -83,14 +83,16 @@ def explains_arguments(what: str, elsewhere: Mapping[str, str]) -> Callable[[C],
     return explaining
 
 
-def explained(init: F, what: str, elsewhere: Mapping[str, str]) -> F:
+def explained(init: F, what: str, elsewhere: Mapping[str, str], *, also: Collection[str] = ()) -> F:
     """Return a constructor that names the right argument where it gets an unknown one, as `explains_arguments` says.
+
+    `also` names the arguments that it takes besides those of its signature.
 
     Raises:
         TypeError: from the constructor, as Python raises it for any function.
     """
     code = init.__code__
-    known = frozenset(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])
+    known = frozenset((*code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount], *also))
 
     @wraps(init)
     def checked(self: object, *arguments: Any, **named: Any) -> None:

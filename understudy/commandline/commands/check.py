@@ -171,6 +171,7 @@ def _handed_over(workflow: Workflow) -> dict[str, list[str]]:
 
 
 def _missing_keys(agents: Sequence[Agent[object]]) -> dict[str, tuple[str, ...]]:
-    providers = [getattr(agent.model, "provider", None) for agent in agents]
+    models = [model for agent in agents for model in getattr(agent.model, "models", (agent.model,))]  # of a fallback
+    providers = [getattr(model, "provider", None) for model in models]
     needed = {name: KEYS[name] for name in providers if isinstance(name, str) and KEYS.get(name)}
     return {name: variables for name, variables in needed.items() if first_set(*variables) is None}
