@@ -62,7 +62,8 @@ def _limits(sizes: Sizes) -> Generator[Round]:
         "a bare lock": locked,
     }
     yield warmed(
-        {label: partial(timing_itself, partial(_each, call)) for label, call in sides.items()}, sizes.calls // 10
+        {label: partial(timing_itself, partial(_each, call)) for label, call in sides.items()},
+        max(1, sizes.calls // 10),
     )
 
 

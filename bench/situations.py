@@ -222,7 +222,7 @@ class InHandshake(AtServer):
 
 
 class BackingOff(AtServer):
-    """A client that was told to come back later."""
+    """A client that was told to come back later; not by 429, after which calls with one key wait for each other."""
 
     name = "backing off"
     waits_in = None
@@ -241,7 +241,7 @@ class BackingOff(AtServer):
         while True:  # who waits to ask again keeps no connection, so another run may ask over this one
             read_request(connection)
             connection.sendall(
-                f"HTTP/1.1 429 Too Many Requests\r\nretry-after: {RETRY_AFTER}\r\ncontent-length: 0\r\n\r\n".encode()
+                f"HTTP/1.1 500 Internal Server Error\r\nretry-after: {RETRY_AFTER}\r\ncontent-length: 0\r\n\r\n".encode()
             )
 
 

@@ -52,7 +52,7 @@ class EventIterator:
         timeout: seconds to wait for one event; None for no limit.
     """
 
-    __slots__ = ("_events", "_run_id", "_timeout")
+    __slots__ = ("__weakref__", "_events", "_run_id", "_timeout")
 
     def __init__(self, run_id: str, events: Generator[Event | None], timeout: float | None) -> None:
         self._run_id = run_id

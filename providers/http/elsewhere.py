@@ -1,0 +1,31 @@
+"""Tells a client that somebody has another model to ask: then it does not wait for the limits of a key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from understudy.errors import ProviderError, RateLimited
+
+_takes: ContextVar[Callable[[ProviderError], bool] | None] = ContextVar("understudy_asks_elsewhere", default=None)
+
+
+@contextmanager
+def asked_elsewhere_after(takes: Callable[[ProviderError], bool]) -> Generator[None]:
+    """Have calls inside the block end with their `RateLimited` at once, if another model is asked after it.
+
+    Args:
+        takes: whether another model is asked after an error.
+    """
+    token = _takes.set(takes)
+    try:
+        yield
+    finally:
+        _takes.reset(token)
+
+
+def is_asked_elsewhere(error: ProviderError) -> bool:
+    """Whether an error is a limit of the key, and another model is asked after it at once."""
+    takes = _takes.get()
+    return takes is not None and isinstance(error, RateLimited) and takes(error)
