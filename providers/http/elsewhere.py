@@ -28,4 +28,9 @@ def asked_elsewhere_after(takes: Callable[[ProviderError], bool]) -> Generator[N
 def is_asked_elsewhere(error: ProviderError) -> bool:
     """Whether an error is a limit of the key, and another model is asked after it at once."""
     takes = _takes.get()
-    return takes is not None and isinstance(error, RateLimited) and takes(error)
+    if takes is None or not isinstance(error, RateLimited):
+        return False
+    try:
+        return takes(error)
+    except Exception:  # noqa: BLE001 - a user's function, which is asked again, and whose failure is told, once the call has failed
+        return False
