@@ -178,7 +178,7 @@ def key_source(
         return FixedKey(wrapped(key, provider))
     if key is not None:
         return CalledKey(key, provider)
-    found = first_set(*variables)
+    found = _first_key(variables)
     if found is None and otherwise is not None:
         return FixedKey(otherwise)
     if found is None:
@@ -186,6 +186,11 @@ def key_source(
             f"no key for {provider}: set {' or '.join(variables)}, or pass {parameter}=", provider=provider
         )
     return FixedKey(wrapped(found, provider))
+
+
+def _first_key(variables: tuple[str, ...]) -> Secret | None:
+    value = first_set(*variables)
+    return None if value is None else Secret(value)
 
 
 def check_key(provider: str) -> None:
@@ -206,7 +211,8 @@ def check_key(provider: str) -> None:
 def wrapped(key: str | Secret, provider: str) -> Secret:
     """Wrap a key after checking that it fits into a header.
 
-    The HTTP library's own error for a key that does not fit would quote it.
+    The HTTP library's own error for a key that does not fit would quote it. Crash reporters show the variables of the frames
+    in a traceback, so none holds the key when an error is raised here.
     """
     value = key.reveal() if isinstance(key, Secret) else key
     if not isinstance(value, str):
@@ -215,6 +221,7 @@ def wrapped(key: str | Secret, provider: str) -> Secret:
         )
     value = value.strip()
     if not value or not value.isascii() or not value.isprintable():
+        del key, value
         raise AuthenticationError(
             f"the key for {provider} is empty or holds characters that no HTTP header can carry; "
             "expected printable ASCII",

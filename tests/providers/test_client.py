@@ -225,6 +225,20 @@ def test_one_line_keeps_spaces_of_any_language_and_shows_what_changes_the_direct
     assert one_line("seven", 3) == "sev …"
 
 
+@pytest.mark.parametrize("given", ["argument", "function", "environment"])
+def test_a_key_that_cannot_be_sent_is_in_no_variable_of_a_frame(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = CANARY + "\u200b"
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    options: dict[str, ApiKey] = {"argument": key, "function": lambda: Secret(key)}
+    model = OpenAI("m", api_key=options.get(given), transport=Answers())
+
+    with pytest.raises(AuthenticationError) as caught:
+        model.complete(HELLO)
+
+    frames = [frame for frame, _ in traceback.walk_tb(caught.value.__traceback__)][1:]  # the first one is this test's
+    assert not [frame.f_code.co_name for frame in frames if CANARY in repr(frame.f_locals)]
+
+
 @pytest.mark.parametrize("quoted", [r"sk-live\/canary", r"sk-live\u002fc\u0061nary", r"\u0073k-live/canary"])
 @pytest.mark.parametrize("form", ["gateway {}", "{}"])
 @pytest.mark.parametrize(
