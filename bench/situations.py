@@ -20,6 +20,7 @@ from httpcore._backends.sync import SyncStream
 import understudy as us
 from understudy import FunctionModel, ModelRequest, ModelTurn, calls, says
 from understudy.actors.runs.admission import IN_LINE
+from understudy.providers.http.retries import Timing
 from understudy.vocabulary.context.scope import enter_scope, leave_scope
 
 from .fakes import ANSWER
@@ -158,7 +159,8 @@ class AtServer(Situation):
         """Counts who was kept waiting."""
         self.server = Loopback(self.serve)
         address = f"{self.scheme}://127.0.0.1:{self.server.port}"
-        self.model = us.OpenAI("gpt-4o", api_key="none", base_url=address)
+        # With a clock of its own the client keeps its limits, and they go with it.
+        self.model = us.OpenAI("gpt-4o", api_key="none", base_url=address, timing=Timing())
         super().__init__()
 
     def make_agent(self) -> us.Agent[str]:

@@ -62,6 +62,8 @@ class VertexClaude(VertexModel):
             api_version=api_version,
             **options,
         )
+        if self.model.startswith("gemini"):
+            raise ValueError(f"VertexClaude is the client of Claude; for Gemini write Vertex({self.model!r})")
 
     def _url(self) -> str:
         return f"{self._place()}:rawPredict"

@@ -28,7 +28,7 @@ def clean_error(error: ProviderError, key: Secret) -> None:
     """
     for name, value in vars(error).items():
         if isinstance(value, str | tuple | ModelTurn):
-            setattr(error, name, _clean(value, key))
+            setattr(error, name, _clean(cast(object, value), key))
     key.out_of_error(error)
     error.args = tuple([one_line(each, LONGEST_MESSAGE) if isinstance(each, str) else each for each in error.args])
     error.code, error.type = one_line(error.code, QUOTED), one_line(error.type, QUOTED)

@@ -63,7 +63,7 @@ def test_a_wait_that_the_deadline_has_no_room_for_is_not_begun() -> None:
     with BackingOff() as situation:
         error = situation.submit(WAIT).exception(WAIT)
 
-    assert isinstance(error, us.RateLimited)
+    assert isinstance(error, us.ProviderError)
     assert error.retry_after == RETRY_AFTER
 
 

@@ -152,6 +152,11 @@ def test_the_client_of_gemini_refuses_claude() -> None:
         us.Vertex("claude-opus-4-5")
 
 
+def test_the_client_of_claude_refuses_gemini() -> None:
+    with pytest.raises(ValueError, match=r"for Gemini write Vertex\('gemini-2.5-pro'\)"):
+        us.VertexClaude("gemini-2.5-pro")
+
+
 def test_a_typed_answer_comes_by_a_tool() -> None:
     asked = output_spec(OutputSpec("Answer", {"type": "object"}), "auto", ModelName("vertex", MODEL), [])
 

@@ -87,7 +87,7 @@ def _timed_out(situation: Situation) -> Counter[str]:
     errors = [handle.exception(WAIT) for handle in handles]
     answers = [type(error) for error in errors]
     # Who was told to come back later than it may come does not wait for its deadline, if it was told in time.
-    expected = {us.RunTimedOut, us.RateLimited} if isinstance(situation, BackingOff) else {us.RunTimedOut}
+    expected = {us.RunTimedOut, us.ProviderError} if isinstance(situation, BackingOff) else {us.RunTimedOut}
     assert set(answers) <= expected, (situation.name, errors)
     situation.held(TOGETHER, within=0.0)  # whoever was held is so no longer
     _let_go(situation)
@@ -99,7 +99,7 @@ def _forget(situation: Situation, errors: list[BaseException | None]) -> None:
     """Forget the runs that the tokens of these errors keep: a system keeps a thousand, so they are no leak."""
     tokens = runs_of(situation.system)._tokens  # pyright: ignore[reportPrivateUsage]  # no user forgets a token
     for error in errors:
-        assert isinstance(error, us.RunError | us.RateLimited)
+        assert isinstance(error, us.RunError | us.ProviderError)
         tokens.revoke(error.token)
 
 
