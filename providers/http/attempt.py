@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlsplit
 
@@ -58,6 +59,7 @@ class Attempt:
 
     Args:
         timeout: seconds from connecting to the last byte, or infinite; the current scope may allow less.
+        until: when the call must end, on the clock.
         max_bytes: length of the longest body that is accepted.
         clock: a monotonic clock in seconds.
         hide: takes the key out of a body before an error quotes it.
@@ -70,10 +72,12 @@ class Attempt:
         timeout: float,
         max_bytes: int,
         clock: Callable[[], float],
+        until: float = inf,
         hide: Callable[[bytes], bytes] = bytes,
     ) -> None:
         self._outgoing = outgoing
         self._timeout = timeout
+        self._until = until
         self._max_bytes = max_bytes
         self._clock = clock
         self._hide = hide
@@ -108,8 +112,12 @@ class Attempt:
 
         if self._scope is not None:
             self._scope.check()
+        now = self._clock()
+        self._timeout = max(
+            0.0, min(self._timeout, self._until - now)
+        )  # not earlier: the call may have waited for its slot
         limit = self._limit()
-        self._begin(self._clock(), limit)
+        self._begin(now, limit)
         with connections.lease() as carrier:
             cut = carrier.line.begin(self._deadline)
             undo = None if self._scope is None else self._scope.on_cancel_at_once(cut)

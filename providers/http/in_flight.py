@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from math import inf
 
-from understudy.errors import RunTimedOut
+from understudy.errors import ProviderTimeout, RunTimedOut
 from understudy.vocabulary.context.scope import Scope, current_scope
 
 from .forks import renew_after_fork
@@ -83,8 +85,8 @@ class Slots:
         self._lock = threading.Lock()
         """Guards the number, the queue and what each waiter has."""
 
-    def take(self, scope: Scope | None) -> bool:
-        """Take a slot; return whether the call had to wait."""
+    def take(self, scope: Scope | None, until: float = inf, clock: Callable[[], float] = time.monotonic) -> bool:
+        """Take a slot; return whether the call had to wait. `until` is when the call must end, on the clock."""
         with self._lock:
             if self.free > 0:
                 self.free -= 1
@@ -92,7 +94,7 @@ class Slots:
             waiter = _Waiter()
             self.queue.append(waiter)
         try:
-            self._wait(waiter, scope)
+            self._wait(waiter, scope, until, clock)
         except BaseException:
             self._leave(waiter)
             raise
@@ -118,20 +120,30 @@ class Slots:
             self.free -= 1
             waiter.woken.set()
 
-    def _wait(self, waiter: _Waiter, scope: Scope | None) -> None:
-        if scope is None:
-            waiter.woken.wait()
-            return
-        remove = scope.on_cancel_at_once(waiter.woken.set)
+    def _wait(self, waiter: _Waiter, scope: Scope | None, until: float, clock: Callable[[], float]) -> None:
+        remove = None if scope is None else scope.on_cancel_at_once(waiter.woken.set)
+        waited = -inf
         try:
             while not waiter.has_slot:
-                left = scope.remaining()
-                if left == 0.0 and not scope.cancelled:
-                    raise RunTimedOut(f"the deadline passed while all {self.most} calls that may be in flight were")
-                scope.check()
-                waiter.woken.wait(threading.TIMEOUT_MAX if left is None else min(left, threading.TIMEOUT_MAX))
+                now = max(clock(), waited)
+                left = self._left(scope, until - now)
+                if not waiter.woken.wait(left):
+                    waited = now + left  # a clock of a test may stand still
         finally:
-            remove()
+            if remove is not None:
+                remove()
+
+    def _left(self, scope: Scope | None, left: float) -> float:
+        """Return the seconds a call may still wait, of the `left` that it has itself; raises if there are none."""
+        if scope is not None:
+            remaining = scope.remaining()
+            if remaining == 0.0 and not scope.cancelled:
+                raise RunTimedOut(f"the deadline passed while all {self.most} calls that may be in flight were")
+            scope.check()
+            left = left if remaining is None else min(left, remaining)
+        if left <= 0.0:
+            raise ProviderTimeout(f"the call had no time left while all {self.most} calls that may be in flight were")
+        return min(left, threading.TIMEOUT_MAX)
 
     def _leave(self, waiter: _Waiter) -> None:
         """Leave the queue; if a slot was granted at the same moment, pass it on."""

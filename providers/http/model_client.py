@@ -323,9 +323,13 @@ class HttpModel(ABC):
         return self._limited is None or self._limited[2].take_retry(error)
 
     def _asked(self, outgoing: Outgoing, key: Secret, until: float) -> ModelTurn:
-        timeout = max(0.0, min(self._timeout or inf, until - self._timing.clock()))
         attempt = Attempt(
-            outgoing, timeout=timeout, max_bytes=self._max_bytes, clock=self._timing.clock, hide=key.out_of_body
+            outgoing,
+            timeout=self._timeout or inf,
+            max_bytes=self._max_bytes,
+            clock=self._timing.clock,
+            until=until,
+            hide=key.out_of_body,
         )
         try:
             with self._limited_call(outgoing, key, until) as call:

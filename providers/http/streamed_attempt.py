@@ -41,9 +41,10 @@ class StreamedAttempt(Attempt):
         idle_timeout: float | None,
         max_bytes: int,
         clock: Callable[[], float],
+        until: float,
         hide: Callable[[bytes], bytes],
     ) -> None:
-        super().__init__(outgoing, timeout=timeout, max_bytes=max_bytes, clock=clock, hide=hide)
+        super().__init__(outgoing, timeout=timeout, max_bytes=max_bytes, clock=clock, until=until, hide=hide)
         self._idle = inf if idle_timeout is None else idle_timeout
         self._first = max(self._idle, FIRST_BYTE_TIMEOUT)
         self._last = 0.0

@@ -74,10 +74,11 @@ class StreamedCall:
         outgoing = self.outgoing
         attempt = StreamedAttempt(
             outgoing,
-            timeout=max(0.0, min(self.timeout or inf, self.until - self.clock())),
+            timeout=self.timeout or inf,
             idle_timeout=self.idle_timeout,
             max_bytes=self.max_bytes,
             clock=self.clock,
+            until=self.until,
             hide=key.out_of_body,
         )
         reader = StreamReader(self.decoder(), provider=outgoing.provider, longest=self.max_bytes, hide=key.out_of_body)

@@ -17,7 +17,7 @@ import pytest
 from tests.hosts.forking import in_child
 from tests.support.http import EVERYWHERE, HEAD, HELLO, REPLY, Answers, FakeTime, read_request, speaking, within
 from tests.support.scripts import WAIT, eventually
-from understudy.errors import ProviderError, RunCancelled, RunTimedOut, UnderstudyError
+from understudy.errors import ProviderError, ProviderTimeout, RunCancelled, RunTimedOut, UnderstudyError
 from understudy.providers import Anthropic, Gemini, OpenAI, Timing, Vertex
 from understudy.providers.http.in_flight import InFlight
 from understudy.vocabulary.context.scope import Scope, current_scope
@@ -336,6 +336,42 @@ def test_a_forked_child_does_not_wait_for_the_calls_of_its_parent() -> None:
         in_child(lambda: within(Scope(time.monotonic() + WAIT, time.monotonic), lambda: client.complete(HELLO)))
 
     assert client.in_flight.taken == 0
+
+
+@pytest.mark.parametrize("clock", [None, FakeTime()], ids=["real", "stands still"])
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_call_outside_of_a_run_waits_for_a_slot_no_longer_than_it_may_take(
+    clock: FakeTime | None, streamed: bool
+) -> None:
+    answers = Answers(httpx.Response(200, content=REPLY))
+    timing = Timing() if clock is None else clock.timing()
+    client = OpenAI("m", api_key="k", transport=answers, timing=timing, max_in_flight=1, model_timeout=0.05)
+    ask = (lambda: list(client.stream(HELLO))) if streamed else (lambda: client.complete(HELLO))
+
+    with pool(1) as threads, client.in_flight.slot():
+        error = threads.submit(ask).exception(WAIT)
+
+        assert isinstance(error, ProviderTimeout), error
+        assert "all 1 calls that may be in flight" in str(error)
+        assert (client.in_flight.taken, client.in_flight.waiting) == (1, 0)
+    assert answers.requests == []
+
+
+def test_an_attempt_after_a_wait_for_a_slot_has_only_what_is_left_of_the_call() -> None:
+    clock = FakeTime()
+    answers = Answers(httpx.Response(200, content=REPLY))
+    client = OpenAI(
+        "m", api_key="k", transport=answers, timing=clock.timing(), max_in_flight=1, timeout=60.0, model_timeout=100.0
+    )
+
+    with pool(1) as threads:
+        with client.in_flight.slot():
+            asked = threads.submit(client.complete, HELLO)
+            eventually(lambda: client.in_flight.waiting == 1, "it waits")
+            clock.now += 70.0
+        assert asked.result(WAIT).text == "Hi."
+
+    assert answers.requests[0].extensions["timeout"]["read"] == 30.0
 
 
 def test_time_that_was_waited_for_a_slot_is_not_taken_from_the_attempt() -> None:

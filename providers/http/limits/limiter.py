@@ -259,7 +259,7 @@ class Call(Sent):
         scope = current_scope()
         limiter = self._limiter
         slots = self._slots = self._gate.slots  # kept for the end, as the rates: a forked child has new ones
-        waited = slots.take(scope)
+        waited = slots.take(scope, self._until, limiter.clock)
         self.rates = limiter.rates
         try:
             self.waited = limiter.admit(self, self._until, scope) or waited
