@@ -183,7 +183,11 @@ def test_nobody_waits_for_a_key_that_is_held_back_while_another_model_is_left() 
     assert [len(busy.requests), len(fine.requests)] == [2, 4]
 
 
-@pytest.mark.parametrize("on", [[us.ContentBlocked], lambda error: not isinstance(error, RateLimited)])
+def is_no_limit(error: ProviderError) -> bool:
+    return not isinstance(error, RateLimited)
+
+
+@pytest.mark.parametrize("on", [[us.ContentBlocked], is_no_limit])
 def test_a_refusal_after_which_no_other_model_is_asked_is_waited_for(on: Any) -> None:
     time, refusal = FakeTime(), httpx.Response(429, headers={"retry-after": "7"})
     busy = Answers(refusal, httpx.Response(200, content=REPLY))
