@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Generator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -25,7 +25,8 @@ from understudy.providers.http.credentials import Secret
 from understudy.providers.http.limits.limiter import Limiter
 from understudy.providers.http.limits.rates import RETRIES
 from understudy.providers.http.limits.registry import Limits, family_of, shared
-from understudy.providers.http.limits.settings import NO_SETTINGS, Settings
+from understudy.providers.http.limits.settings import NO_SETTINGS, Given, Settings
+from understudy.vocabulary.checks import UNSET
 from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.context.budget import Spending
 from understudy.vocabulary.context.scope import Scope
@@ -358,6 +359,12 @@ def test_a_client_with_a_limit_of_its_own_keeps_it_and_obeys_refusals_all_the_sa
         ({"in_flight": None}, TypeError, "set_limits: in_flight must be a whole number"),
         ({"requests_per_minute": "60"}, TypeError, "set_limits: requests_per_minute must be a whole number"),
         ({"tokens_per_minute": -1}, ValueError, "set_limits: tokens_per_minute must be at least 1"),
+        ({"requests_per_minute": 10**400}, ValueError, "set_limits: requests_per_minute must be at most 1,000,"),
+        ({"tokens_per_minute": 10**5_000}, ValueError, "set_limits: tokens_per_minute must be at most 1,000,"),
+        ({"in_flight": 10**13}, ValueError, "set_limits: in_flight must be at most 1,000,"),
+        ({"in_flight": UNSET}, TypeError, "set_limits: expected in_flight, requests_per_minute or tokens_per_minute"),
+        ({"name": "127.0.0.1:11434"}, ValueError, "write 'http://127.0.0.1:11434'"),
+        ({"name": "localhost:11434/v1"}, ValueError, "write 'http://localhost:11434/v1'"),
         ({"requests_per_minute": True}, TypeError, "set_limits: requests_per_minute must be a whole number"),
     ],
 )
@@ -371,6 +378,30 @@ def test_wrong_settings_are_refused_and_change_nothing(
         us.set_limits(**given)
 
     assert shared.of("openai", "https://wrong.test", "m", "k").figures() == before
+
+
+def test_of_two_settings_at_once_neither_is_lost(
+    settings: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from understudy.providers.http.limits import registry
+
+    with pool(1) as threads:
+        second: list[Future[None]] = []
+
+        class Slow(dict[tuple[str, str], Given]):
+            def get(self, key: Any, default: Any = None) -> Any:
+                found = super().get(key, default)
+                if not second:  # between reading and writing of the first one
+                    second.append(threads.submit(settings, "deepseek", requests_per_minute=7))
+                    wait(second, 0.2)  # it ends now if nothing holds it back
+                return found
+
+        monkeypatch.setattr(registry._given, "_given", Slow())  # pyright: ignore[reportPrivateUsage]  # a place to meet
+        settings("deepseek", in_flight=3)
+        second[0].result(WAIT)
+        kept = registry._given.of("deepseek", "a.test", "m")  # pyright: ignore[reportPrivateUsage]
+
+    assert (kept.in_flight, kept.requests) == (3, 7)
 
 
 # --- budgets, streams and forks

@@ -11,13 +11,12 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from understudy.providers.http.forks import renew_after_fork
-from understudy.providers.http.options import checked_count
 from understudy.providers.http.retries import Timing
 from understudy.vocabulary.checks import UNSET, Unset
 
 from .figures import LimitFigures
 from .limiter import Limiter, Sleep
-from .settings import Given, GivenLimits, checked_limit, subject_of
+from .settings import Given, GivenLimits, checked_limit, checked_number, subject_of
 
 MOST_KEPT = 1_000  # Limiters. A key function may give a new token each hour; the ones not used for longest are dropped.
 _DATE = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8}|\d{4}|\d{3}|latest)$")
@@ -130,20 +129,23 @@ def set_limits(
             request that is put right by the answer. None for no limit.
 
     Raises:
-        TypeError: an argument has the wrong type.
-        ValueError: the name is unknown, or a number is below 1.
+        TypeError: an argument has the wrong type, or no limit is named.
+        ValueError: the name is unknown, or a number is below 1 or above 10**12.
     """
     provider, rest = subject_of(name)
+    if all(isinstance(each, Unset) for each in (in_flight, requests_per_minute, tokens_per_minute)):
+        raise TypeError("set_limits: expected in_flight, requests_per_minute or tokens_per_minute, got no limit")
     if not isinstance(in_flight, Unset):
-        in_flight = checked_count(in_flight, "set_limits: in_flight")
+        in_flight = checked_number(in_flight, "in_flight")
     given = Given(
         in_flight=in_flight,
         requests=checked_limit(requests_per_minute, "requests_per_minute"),
         tokens=checked_limit(tokens_per_minute, "tokens_per_minute"),
     )
-    _given.note((provider, family_of(rest) if provider else rest), given)
-    for limits in list(_all):
-        limits.apply_settings()
+    with _given.lock:
+        _given.note((provider, family_of(rest) if provider else rest), given)
+        for limits in list(_all):
+            limits.apply_settings()
 
 
 def family_of(model: str) -> str:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import threading
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from understudy.providers.http.forks import renew_after_fork
 from understudy.providers.http.in_flight import DEFAULT_IN_FLIGHT
 from understudy.providers.http.options import checked_count, checked_url
 from understudy.vocabulary.checks import UNSET, Unset
 from understudy.vocabulary.models import PROVIDERS, ModelName
+
+MOST = 10**12  # Of anything in a minute: more than any provider allows, and exact as a float.
+_HOST_AND_PORT = re.compile(r"(?:[\w.-]+|\[[0-9a-f:.]+\]):[0-9]+(?:/.*)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +52,16 @@ class GivenLimits:
 
     def __init__(self) -> None:
         self._given: dict[tuple[str, str], Given] = {}
-        """(provider, family), ("", host) or (provider, "") -> what was said. A write replaces one entry, so no lock is needed."""
+        """(provider, family), ("", host) or (provider, "") -> what was said. A write replaces one entry, so reading needs no lock."""
+        self.start_afresh()
+        renew_after_fork(self)
+
+    def start_afresh(self) -> None:
+        self.lock = threading.Lock()
+        """Held from a note until every limiter has it, so that of two notes neither is lost and the later one holds."""
 
     def note(self, subject: tuple[str, str], given: Given) -> None:
-        """Note what was said of a subject, over what was said of it before."""
+        """Note what was said of a subject, over what was said of it before. The caller holds the lock."""
         self._given[subject] = given.over(self._given.get(subject, Given()))
 
     def of(self, provider: str, host: str, family: str) -> Settings:
@@ -77,6 +89,8 @@ def subject_of(name: str) -> tuple[str, str]:
         return "", urlsplit(checked_url(name, "set_limits: an address")).netloc
     if name in PROVIDERS and name != "rehearsal":
         return PROVIDERS[name], ""
+    if _HOST_AND_PORT.fullmatch(name) and name.partition(":")[0] not in PROVIDERS:
+        raise ValueError(f"set_limits: {name!r} has no scheme; for the address of a server write 'http://{name}'")
     try:
         parsed = ModelName.parse(name)
     except ValueError as error:
@@ -87,5 +101,12 @@ def subject_of(name: str) -> tuple[str, str]:
 
 
 def checked_limit(value: int | Unset | None, name: str) -> int | Unset | None:
-    """Return a limit that a user set: a whole number of at least 1, or None for no limit."""
-    return value if value is None or isinstance(value, Unset) else checked_count(value, f"set_limits: {name}")
+    """Return a limit that a user set: a whole number from 1 to `MOST`, or None for no limit."""
+    return value if value is None or isinstance(value, Unset) else checked_number(value, name)
+
+
+def checked_number(value: int, name: str) -> int:
+    """Return a whole number from 1 to `MOST`."""
+    if checked_count(value, f"set_limits: {name}") > MOST:
+        raise ValueError(f"set_limits: {name} must be at most {MOST:,}")  # it may have too many digits to be shown
+    return value
