@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import wire
+from understudy.providers.http.limits import registry
 from understudy.vocabulary.presets import PRESETS
 
 VARIABLES = (
@@ -39,6 +40,12 @@ def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take every variable that a client reads out of the environment."""
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def forgotten_limits() -> None:
+    """Forget what refusals have taught: a test must not wait for a limit that an earlier one met at the same server."""
+    registry.shared._known.clear()  # pyright: ignore[reportPrivateUsage]  # a process keeps its limiters for good
 
 
 @pytest.fixture(scope="module")
