@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 from understudy.errors import ProviderError, ProviderTimeout, RateLimited, RunCancelled, RunTimedOut, in_words
 from understudy.providers.catalogue import resolve
-from understudy.providers.http.elsewhere import asked_elsewhere_after
+from understudy.providers.http.elsewhere import asked_elsewhere_after, asked_once
 from understudy.providers.http.own_time import OwnTime
 from understudy.providers.http.streamed_call import Begun, shown
 from understudy.providers.wire.endings import usage_of, with_usage_of
@@ -50,27 +50,30 @@ def may_pass(error: ProviderError) -> bool:
 class FallbackModel:
     """Asks models in turn until one answers; safe to share between threads if the models are.
 
-    A model is asked anew at each call, from the first one on. Each has had its own retries when the next one is asked; but nobody waits
-    for a model whose provider refuses requests of its key for a while (`RateLimited`) as long as another one is left. An
-    answer of which a reader was shown something is never replaced: that error ends the call. Other models find the history as
-    far as their API takes it, as after any change of the model. In a run, each model has the time of its own `model_timeout`
-    (in a stream, of its `streamed_timeout`), as far as the run and an agent's `model_timeout` leave it.
+    Each call begins with the first model. The next model is asked when the one before has used up its own retries. Only a key
+    that the provider refuses for a while (`RateLimited`) is not waited for, as long as another model is left. In a stream no
+    other model is asked once a reader was shown a piece of the answer: the error ends the call.
+
+    The history goes to each model as far as its API takes it, as after any change of the model. In a run each model may take
+    its own `model_timeout` (`streamed_timeout` in a stream), as far as the run and the agent's `model_timeout` leave it.
 
     Args:
         models: model strings and model objects, at least two.
-        on: after which errors the next model is asked: classes of `ProviderError`, or a function of the error that returns True
-            or False, called on the thread of the call. If it fails, no other model is asked. Without it after errors that are `retryable`, every `RateLimited` and every
-            `ProviderTimeout`; not after a wrong key, a wrong request or an answer that cannot be read.
+        on: the errors after which the next model is asked: classes of `ProviderError`, or a function that takes the error and
+            returns True or False. It is called once for each error, on the thread of the call; a client calls it too, before it
+            waits for a key that is held back, with the `RateLimited` that would end the call. If the function fails, no other
+            model is asked. Without `on` these are all errors that are `retryable`, every `RateLimited` and every
+            `ProviderTimeout`; not a wrong key, a wrong request or an answer that cannot be read.
 
     Raises:
-        TypeError: `models` is no list of models, or `on` is neither.
-        ValueError: there are less than two models, or one stands there twice; or `on` holds no class.
+        TypeError: `models` is no list of models, or `on` is neither a list of classes nor a function.
+        ValueError: `models` has fewer than two models, or one model twice; or `on` is an empty list.
     """
 
     stream: Callable[[ModelRequest], Generator[Piece]]
-    """Yields the turn in pieces; there if one of the models streams. Others are asked by `complete`."""
+    """Yields the turn in pieces. Absent if no model streams; a model that does not is asked by `complete`."""
     idle_timeout: None
-    """There if all models that stream end their streams that stand still."""
+    """Absent if a model that streams does not itself end a stream that stands still."""
 
     def __init__(self, models: Sequence[ModelLike], *, on: On | Unset = UNSET) -> None:
         self.models = _checked_models(models)
@@ -86,12 +89,14 @@ class FallbackModel:
                 self.idle_timeout = None
 
     def complete(self, request: ModelRequest) -> ModelTurn:
-        """Return the turn of the first model that answers, with the tokens of those that failed added; blocks.
+        """Return the turn of the first model that answers.
+
+        Blocks. The turn's `usage` includes the tokens of the models that failed.
 
         Raises:
             ProviderError: the error of the last model that was asked. Its notes name the errors of the models before, and its
-                `partial` has the tokens of all. Also if the function `on` failed, whose error is the cause then.
-            ValueError, RunCancelled, RunTimedOut, BudgetExceeded: as by the model that is asked; no other model is asked.
+                `partial` has the tokens of all. If the function `on` failed, its error is the cause.
+            ValueError, RunCancelled, RunTimedOut, BudgetExceeded: raised by a model; no other model is asked.
         """
         model, turn, failed = self._first(lambda model: _complete(model, request))
         if not isinstance(turn, ModelTurn):
@@ -105,46 +110,29 @@ class FallbackModel:
             yield replace(piece, model=name_of(model)) if isinstance(piece, TurnEnd) and not piece.model else piece
 
     def _first(self, ask: Callable[[Model], T]) -> tuple[Model, T, list[ModelTurn]]:
-        """Return the first model that does not fail, what `ask` returned of it, and what came of the turns that failed."""
+        """Return the first model that does not fail, what `ask` returned for it, and the partial turns of the others."""
         failed: list[ModelTurn] = []
         notes: list[str] = []
+        goes_on = asked_once(self._goes_on)
         account = account_of_turn()
         for number, model in enumerate(self.models, 1):
             if account is not None:
                 account.asks(name_of(model))
             is_last = number == len(self.models)
             try:
-                with nullcontext() if is_last else asked_elsewhere_after(self._goes_on):
+                with nullcontext() if is_last else asked_elsewhere_after(goes_on):
                     return model, ask(model), failed
             except (ProviderError, ConnectionError, TimeoutError) as caught:
                 error = caught if isinstance(caught, ProviderError) else _as_provider_error(model, caught)
                 if error.partial is not None:
                     failed.append(error.partial)
-                if is_last or not self._is_asked_on(error, model, notes, failed):
+                if is_last or not _takes_another(goes_on, error, model, notes, failed):
                     notes.append(f"it is the error of {name_of(model)}")
                     raise _last(error, notes, failed, is_last) from error.__cause__
                 if account is not None and error.partial is not None:
                     account.pay_failed(error.partial.usage)
                 notes.append(f"before it, {name_of(model)} failed: {type(error).__name__}: {error}")
         raise AssertionError("the last model returns or raises")
-
-    def _is_asked_on(self, error: ProviderError, model: Model, notes: list[str], failed: list[ModelTurn]) -> bool:
-        """Whether the next model is asked; if the user's function fails, the error has all that an error of a model has."""
-        try:
-            return self._goes_on(error)
-        except (RunCancelled, RunTimedOut):
-            raise
-        except (Exception, SystemExit) as wrong:
-            both = ProviderError(
-                f"FallbackModel: the function on failed: {in_words(wrong)}. "
-                f"It was asked about the error of {name_of(model)}: {in_words(error)}",
-                provider=error.provider,
-                status=error.status,
-                code=error.code,
-                partial=error.partial,
-                request_id=error.request_id,
-            )
-            raise _last(both, notes, failed, is_last=False) from wrong
 
     def check_settings(self, settings: Settings) -> None:
         """Let each model refuse settings: any of them may be asked."""
@@ -200,6 +188,35 @@ def _pieces(model: Model, request: ModelRequest) -> Generator[Piece]:
             close()
 
 
+def _takes_another(
+    goes_on: Callable[[ProviderError], bool],
+    error: ProviderError,
+    model: Model,
+    notes: list[str],
+    failed: list[ModelTurn],
+) -> bool:
+    """Whether the next model is asked after an error of `model`.
+
+    Raises:
+        ProviderError: the user's function failed; the error names both failures, and has the tokens of all models.
+    """
+    try:
+        return goes_on(error)
+    except (RunCancelled, RunTimedOut):
+        raise
+    except (Exception, SystemExit) as wrong:
+        both = ProviderError(
+            f"FallbackModel: the function on failed: {in_words(wrong)}. "
+            f"It was asked about the error of {name_of(model)}: {in_words(error)}",
+            provider=error.provider,
+            status=error.status,
+            code=error.code,
+            partial=error.partial,
+            request_id=error.request_id,
+        )
+        raise _last(both, notes, failed, is_last=False) from wrong
+
+
 def _as_provider_error(model: Model, error: Exception) -> ProviderError:
     made = ProviderError(f"{name_of(model)}: {type(error).__name__}: {error}", retryable=True)
     made.__cause__ = error
@@ -207,7 +224,7 @@ def _as_provider_error(model: Model, error: Exception) -> ProviderError:
 
 
 def _last(error: ProviderError, notes: list[str], failed: list[ModelTurn], is_last: bool) -> ProviderError:
-    """Return the error that ends a call, with all that is known of the others."""
+    """Return the error that ends a call, with the notes and the tokens of the models before."""
     error.partial = with_usage_of(failed, error.partial)
     for note in notes:
         error.add_note(note)

@@ -1,4 +1,4 @@
-"""Tells a client that somebody has another model to ask: then it does not wait for the limits of a key."""
+"""Tells a client that its caller has another model to ask: then it does not wait for the limits of a key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def asked_elsewhere_after(takes: Callable[[ProviderError], bool]) -> Generator[N
     """Have calls inside the block end with their `RateLimited` at once, if another model is asked after it.
 
     Args:
-        takes: whether another model is asked after an error.
+        takes: whether another model is asked after an error. It may run code of the user's.
     """
     token = _takes.set(takes)
     try:
@@ -32,5 +32,18 @@ def is_asked_elsewhere(error: ProviderError) -> bool:
         return False
     try:
         return takes(error)
-    except Exception:  # noqa: BLE001 - a user's function, which is asked again, and whose failure is told, once the call has failed
+    except (Exception, SystemExit):  # noqa: BLE001 - the caller asks again when the call has failed, and tells of the failure
         return False
+
+
+def asked_once(takes: Callable[[ProviderError], bool]) -> Callable[[ProviderError], bool]:
+    """Return `takes` as a function that calls it once for an error, though a client and then its caller want the answer."""
+    latest: tuple[ProviderError, bool] | None = None
+
+    def asked(error: ProviderError) -> bool:
+        nonlocal latest
+        if latest is None or latest[0] is not error:
+            latest = error, takes(error)
+        return latest[1]
+
+    return asked

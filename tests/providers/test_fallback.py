@@ -1,4 +1,4 @@
-"""`FallbackModel`: which errors make it ask the next model, and what is told and paid of those that failed."""
+"""`FallbackModel`: the errors after which it asks the next model, and what it tells and charges for models that failed."""
 
 from __future__ import annotations
 
@@ -195,6 +195,19 @@ def test_a_refusal_after_which_no_other_model_is_asked_is_waited_for(on: Any) ->
 
     assert FallbackModel([client, Failing(BUSY)], on=on).complete(HELLO).text == "Hi."
     assert sum(time.slept) == 7.0
+
+
+def test_the_function_is_called_once_for_an_error_that_a_client_asks_about_too() -> None:
+    asked: list[ProviderError] = []
+
+    def on(error: ProviderError) -> bool:
+        asked.append(error)
+        return True
+
+    refused = OpenAI("m", api_key="k", transport=Answers(httpx.Response(429)), timing=FakeTime().timing())
+
+    assert FallbackModel([refused, says_seven()], on=on).complete(HELLO).text == "Seven."
+    assert [type(error) for error in asked] == [RateLimited]
 
 
 def test_the_last_model_is_waited_for() -> None:
@@ -452,6 +465,17 @@ def test_a_typed_answer_comes_in_a_form_that_every_model_has(models: list[str], 
 def test_wrong_values_are_errors_when_it_is_made(make: Callable[[], object], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         make()
+
+
+def leaves(error: ProviderError) -> bool:
+    raise SystemExit(3)
+
+
+def test_a_function_that_fails_while_a_client_asks_it_is_told_of_with_the_error_of_the_call() -> None:
+    refused = OpenAI("m", api_key="k", transport=Answers(httpx.Response(429)), timing=FakeTime().timing())
+
+    with pytest.raises(ProviderError, match=r"on failed: SystemExit: 3\. .* the error of openai:m: RateLimited"):
+        FallbackModel([refused, says_seven()], on=leaves).complete(HELLO)
 
 
 @pytest.mark.parametrize(
