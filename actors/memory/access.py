@@ -18,7 +18,7 @@ from understudy.vocabulary.runs.compacted_memory import CompactedMemory, Summary
 from understudy.vocabulary.runs.memory import ConversationKey, Memory
 
 from .attempts import use_memory
-from .conversations import ConversationUser, Lease
+from .conversation_queue import ConversationUser, Lease
 from .memory_actor import Append, Load, MemoryUser
 from .stored_memory import StoredMemory
 

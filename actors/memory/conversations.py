@@ -11,20 +11,16 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from logging import ERROR
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING
 
 from understudy.actors.run_view.failsafe import safely
-from understudy.actors.run_view.view import RunView
-from understudy.actors.stores.conversations import Fence
 from understudy.actors.stores.store import Store
 from understudy.actors.threads.run_elsewhere import run_elsewhere
-from understudy.actors.threads.slots import Slots, Taken
-from understudy.actors.waiting.awaited import Merged, link_of_thing
+from understudy.actors.threads.slots import Taken
 from understudy.actors.waiting.graph import graph
-from understudy.actors.waiting.waits import Wait
 from understudy.diagnostics import emit
 from understudy.errors import RunError
 from understudy.orchestration import Agent
@@ -32,125 +28,21 @@ from understudy.vocabulary.runs.conversations import NO_USER
 from understudy.vocabulary.runs.memory import ConversationKey
 
 from .claims import Claim
+from .conversation_queue import (
+    ConversationGroup,
+    ConversationQueue,
+    ConversationUser,
+    Lease,
+    Start,
+    await_holder,
+    let_in,
+    stand_in_line,
+)
 from .memories import Memories
-from .memory_actor import MemoryActor
 from .persistent import PersistentMemory
 
 if TYPE_CHECKING:
     from understudy.orchestration.definitions.runner import Runner
-
-Start: TypeAlias = Callable[[], object]
-
-
-class ConversationUser(RunView, Protocol):
-    """A run that may be in a conversation."""
-
-    @property
-    def root(self) -> str:
-        """Id of the outermost run that it was begun in, or its own."""
-        ...
-
-    @property
-    def lease(self) -> Lease | None:
-        """Its claim to the conversation; None if it has none."""
-        ...
-
-    def must_not_wait(self, error: BaseException) -> None:
-        """End the run with the error that says why it may not wait for its conversation."""
-        ...
-
-
-class ConversationGroup:
-    """The runs of one root run that have a conversation together, or stand in line for it."""
-
-    __slots__ = ("claim", "granted", "inside", "waiting")
-
-    def __init__(self) -> None:
-        self.claim: Claim | None = None
-        """Asks the stores for the conversation after it is granted here; None if there is no store to ask."""
-        self.granted = False
-        self.inside: set[ConversationUser] = set()
-        self.waiting: dict[ConversationUser, tuple[Start, Wait | None]] = {}
-        """Run -> the function that starts it, and its wait in the graph; without a wait if the graph refused it, and it leaves."""
-
-
-class ConversationQueue:
-    """One conversation: who has it, who stands in line, and how much was stored. It lives while a run refers to it."""
-
-    __slots__ = ("__weakref__", "groups", "holder", "key", "link", "lock", "slots", "stored", "wait")
-
-    def __init__(self, key: ConversationKey, lock: threading.Lock) -> None:
-        self.key = key
-        self.lock = lock
-        """Guards the line; the one of all conversations of the system."""
-        self.slots: Slots[ConversationGroup] = Slots(1)
-        self.groups: dict[str, ConversationGroup] = {}
-        """Root's id -> its runs; of the one that has it, and of all in line."""
-        self.holder: ConversationGroup | None = None
-        self.link = link_of_thing(f"conversation {key.conversation}")
-        """The conversation in the graph: runs in line wait for it, and it waits for the runs that have it."""
-        self.wait: Wait | None = None
-        """None while nobody stands in line."""
-        self.stored = 0
-        """Messages that were stored since the line was made."""
-
-    @property
-    def name(self) -> str:
-        """Its name in statuses and errors."""
-        return self.link.runner.id
-
-
-class Lease:
-    """A run's claim to its conversation, from its beginning to its end or pause.
-
-    Attributes:
-        line: the conversation.
-        memory: the actor of the agent's memory; None for a group, which has the conversation for the runs inside.
-        persistent: the memories in stores of the run, or of the runs inside of a group.
-        was_saved: whether the run was loaded from text, and nobody counted what others stored meanwhile.
-        came_between: how many messages others stored while the run was paused, if they were counted.
-    """
-
-    __slots__ = ("_left_at", "came_between", "line", "memory", "persistent", "was_saved")
-
-    def __init__(
-        self,
-        line: ConversationQueue,
-        memory: MemoryActor | None,
-        was_saved: bool = False,
-        persistent: Sequence[PersistentMemory] = (),
-    ) -> None:
-        self.line = line
-        self.memory = memory
-        self.persistent = persistent
-        self.was_saved = was_saved
-        self.came_between = 0
-        self._left_at: int | None = None
-
-    def begin(self) -> None:
-        """Note that the conversation was granted."""
-        if self._left_at is not None:
-            self.came_between += self.line.stored - self._left_at
-
-    def end(self) -> None:
-        """Note that the conversation was given back."""
-        self._left_at = self.line.stored
-
-    def note_stored(self, messages: int) -> None:
-        """Count what the run stored in its conversation."""
-        with self.line.lock:
-            self.line.stored += messages
-
-    def fence(self, root: str, store: Store) -> Fence | None:
-        """Return a check for appends, which raises if the root run has lost its conversation; None without a claim in the store."""
-        group = self.line.groups.get(root)
-        return None if group is None or group.claim is None else group.claim.fence(store)
-
-    def renewed(self) -> Lease:
-        """Return the lease with which the run goes on after a pause."""
-        lease = Lease(self.line, self.memory, self.was_saved, self.persistent)
-        lease.came_between, lease._left_at = self.came_between, self._left_at
-        return lease
 
 
 class Conversations:
@@ -224,12 +116,12 @@ class Conversations:
             group, claim = self._group_of(record, lease)
             granted = group.granted
             if granted:
-                _let_in(record, group)
+                let_in(record, group)
                 if lease.line.wait is not None:
-                    _await_holder(lease.line)
+                    await_holder(lease.line)
             else:
                 record.doing = f"waiting for {lease.line.name}"
-                refused = _stand_in_line(record, lease.line, group, start)
+                refused = stand_in_line(record, lease.line, group, start)
         if granted:
             start()
         elif refused is not None:
@@ -292,8 +184,8 @@ class Conversations:
             for record, (_, wait) in waiting.items():
                 if wait is not None:
                     graph.end(wait)
-                _let_in(record, group)
-            _await_holder(line)
+                let_in(record, group)
+            await_holder(line)
         for start, _ in waiting.values():
             try:
                 start()
@@ -333,7 +225,7 @@ class Conversations:
             if line.holder is group:
                 line.holder = None
             if not line.groups:
-                _await_holder(line)
+                await_holder(line)
         if group.claim is None:
             line.slots.release(group)
         elif record.phase in ("cancelled", "failed"):  # the thread that ends a run early must not wait for a store
@@ -355,48 +247,3 @@ def remembers(runner: Runner[object], has_history: bool) -> bool:
     if isinstance(runner, Agent):
         return runner.memory is not None and not has_history
     return any(remembers(inner, has_history=False) for inner in runner.inner_runners)
-
-
-# --- under the lock
-
-
-def _let_in(record: ConversationUser, group: ConversationGroup) -> None:
-    """Have a run take part in a conversation that its root has."""
-    group.inside.add(record)
-    if record.lease is not None:
-        record.lease.begin()
-
-
-def _stand_in_line(
-    record: ConversationUser, line: ConversationQueue, group: ConversationGroup, start: Start
-) -> RunError | None:
-    """Have a run wait for the conversation; returns why it must not."""
-    group.waiting[record] = (start, None)
-    if line.wait is None:
-        _await_holder(line)
-    try:
-        wait = graph.begin(record.link, line.link, record.scope)
-    except RunError as error:
-        return error
-    group.waiting[record] = (start, wait)
-    return None
-
-
-def _await_holder(line: ConversationQueue) -> None:
-    """Tell the graph which runs the conversation waits for, if a run stands in line.
-
-    That closes no cycle: no run stood in line before, or the runs that get the conversation have not begun.
-    """
-    before, line.wait = line.wait, None
-    if any(group.waiting for group in line.groups.values()):
-        inside = () if line.holder is None else line.holder.inside
-        line.wait = graph.begin(line.link, Merged(_All(), [each.link for each in inside], any_will_do=False), None)
-    if before is not None:
-        graph.end(before)
-
-
-class _All:
-    """Stands for the runs that have a conversation, in the graph: it expects each of them."""
-
-    def expects(self, place: int) -> bool:
-        return True

@@ -35,7 +35,7 @@ from .stored_session import StoredSession, has_to_save, load, save
 if TYPE_CHECKING:
     from understudy.actors.actor.actor_cell import ActorCell
     from understudy.actors.journal.run_journal import JournalPart
-    from understudy.actors.memory.conversations import Lease
+    from understudy.actors.memory.conversation_queue import Lease
     from understudy.actors.stores.turn_hold import TurnHold
     from understudy.actors.tools.caller_thread import CallerThreadCalls
     from understudy.orchestration.definitions.port import ResumeOptions, RunOptions

@@ -18,7 +18,8 @@ from understudy.actors.drivers import agent_pause
 from understudy.actors.drivers.agent_driver import AgentDriver
 from understudy.actors.drivers.callbacks import CallbackDispatcher
 from understudy.actors.drivers.group_driver import GroupDriver
-from understudy.actors.memory.conversations import Conversations, Lease
+from understudy.actors.memory.conversation_queue import Lease
+from understudy.actors.memory.conversations import Conversations
 from understudy.actors.pauses.error_tokens import ErrorTokens
 from understudy.actors.pauses.tokens import Tokens
 from understudy.actors.run_view.log import RunLog
