@@ -18,8 +18,8 @@ from understudy.specs.checks.definitions import (
 from understudy.specs.checks.names import check_shared_memories
 from understudy.specs.checks.registry import Registered
 from understudy.specs.checks.tasks import check_children, check_reach, check_tasks
-from understudy.specs.grammar.agent import DescribedMemory
 from understudy.specs.grammar.conformance import check_shape
+from understudy.specs.grammar.memory import DescribedMemory
 from understudy.specs.grammar.spec import SpecGrammar
 from understudy.specs.reading.document import Document
 from understudy.specs.reading.files import Sources

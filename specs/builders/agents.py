@@ -31,18 +31,13 @@ from understudy.specs.grammar.agent import (
     AgentGrammar,
     BudgetGrammar,
     CompactionGrammar,
-    DescribedMemory,
-    InMemoryGrammar,
-    KeywordGrammar,
-    MaxIterationsGrammar,
-    PersistentGrammar,
     SettingsGrammar,
-    StructuredOutputGrammar,
     SubAgentGrammar,
     ToolGrammar,
-    WindowedGrammar,
 )
+from understudy.specs.grammar.criteria import KeywordGrammar, MaxIterationsGrammar, StructuredOutputGrammar
 from understudy.specs.grammar.grammar import Grammar
+from understudy.specs.grammar.memory import DescribedMemory, InMemoryGrammar, PersistentGrammar, WindowedGrammar
 from understudy.specs.grammar.named import (
     Guardrail,
     InputGuardrailGrammar,

@@ -22,12 +22,13 @@ from understudy.vocabulary.runs.compaction import (
     DEFAULT_THRESHOLD,
     LEAST_WINDOW,
 )
-from understudy.vocabulary.runs.memory import DEFAULT_CONVERSATIONS
 from understudy.vocabulary.tools.definition import DEFAULT_TOOL_TIMEOUT
 from understudy.vocabulary.tools.options import DEFAULT_MAX_PARALLEL_CALLS, DEFAULT_MAX_RESULT, MAX_RESULT
 
+from .criteria import CriterionEntry
 from .grammar import TEXT, Grammar, form, forms
-from .named import NAME_FORM, Approval, CallbackEntry, CallRule, ModelEntry, NamedGrammar, Prompt
+from .memory import MemoryEntry
+from .named import Approval, CallbackEntry, CallRule, ModelEntry, Prompt
 
 PARAMETERS = (
     "of a workflow: values for the names in its prompts; in a text, `${input}` stands for the workflow's input here"
@@ -127,80 +128,6 @@ class SubAgentGrammar(Grammar):
     timeout: float | None = Field(default=None, gt=0, description="seconds one task may take; null for no limit")
 
 
-class InMemoryGrammar(Grammar):
-    """Conversations in this process, whole."""
-
-    called: ClassVar[str] = "a memory of type in_memory"
-
-    type: Literal["in_memory"] = Field(description="this kind of memory")
-    max_conversations: int | None = Field(
-        default=DEFAULT_CONVERSATIONS, ge=1, description="how many are kept, of those used last; null for any number"
-    )
-
-
-class WindowedGrammar(Grammar):
-    """The last turns of each conversation, in this process."""
-
-    called: ClassVar[str] = "a memory of type windowed"
-
-    type: Literal["windowed"] = Field(description="this kind of memory")
-    window_size: int = Field(ge=1, description="how many whole turns are kept")
-    tokens: int | None = Field(
-        default=None, ge=1, description="how many tokens these turns have at most, by an estimate; null for any number"
-    )
-    max_conversations: int | None = Field(
-        default=DEFAULT_CONVERSATIONS, ge=1, description="how many are kept, of those used last; null for any number"
-    )
-
-
-class PersistentGrammar(Grammar):
-    """Conversations in the store that `--store` or the program names, so that they outlive the process."""
-
-    called: ClassVar[str] = "a memory of type persistent"
-
-    type: Literal["persistent"] = Field(description="this kind of memory")
-    window_size: int | None = Field(
-        default=None,
-        ge=1,
-        description="how many whole turns a run begins with: 20 if neither limit is given; null for any number",
-    )
-    tokens: int | None = Field(
-        default=None, ge=1, description="how many tokens these turns have at most, by an estimate; null for any number"
-    )
-    keep: float | None = Field(
-        default=None, gt=0, description="seconds after which turns are forgotten; null for never"
-    )
-
-
-class MaxIterationsGrammar(Grammar):
-    """Met when rounds of tool calls and continue messages together reach a number; it is the agent's `max_iterations` too."""
-
-    called: ClassVar[str] = "a criterion of type max_iterations"
-
-    type: Literal["max_iterations"] = Field(description="this kind of criterion")
-    max: int = Field(ge=1, description="the number")
-
-
-class KeywordGrammar(Grammar):
-    """Met by a text with a keyword in it."""
-
-    called: ClassVar[str] = "a criterion of type keyword"
-
-    type: Literal["keyword"] = Field(description="this kind of criterion")
-    keyword: str = Field(min_length=1, description="the keyword, letter case included")
-
-
-class StructuredOutputGrammar(Grammar):
-    """Met by a text that is JSON, or has JSON in a fence."""
-
-    called: ClassVar[str] = "a criterion of type structured_output"
-
-    type: Literal["structured_output"] = Field(description="this kind of criterion")
-    schema_: dict[str, JsonValue] | None = Field(
-        default=None, alias="schema", description="the JSON Schema that it must fit; null for any JSON"
-    )
-
-
 class PriceGrammar(Grammar):
     """What a model costs, in US dollars per million tokens."""
 
@@ -261,42 +188,6 @@ ToolEntry = Annotated[
 SubAgentEntry = Annotated[
     Annotated[str, Tag(TEXT)] | Annotated[SubAgentGrammar, form("sub_agent")],
     forms("must be an id, or a mapping with 'agent: ID'", text=True, other="sub_agent"),
-]
-NewMemory = Annotated[
-    Annotated[InMemoryGrammar, form("in_memory")]
-    | Annotated[WindowedGrammar, form("windowed")]
-    | Annotated[PersistentGrammar, form("persistent")]
-    | Annotated[NamedGrammar, NAME_FORM],
-    forms(
-        "must be a mapping with 'type', or with 'name' of a registered memory",
-        types=("in_memory", "windowed", "persistent"),
-        keys=("name",),
-    ),
-]
-DescribedMemory: TypeAlias = InMemoryGrammar | WindowedGrammar | PersistentGrammar | NamedGrammar
-MemoryEntry = Annotated[
-    Annotated[str, Tag(TEXT)]
-    | Annotated[InMemoryGrammar, form("in_memory")]
-    | Annotated[WindowedGrammar, form("windowed")]
-    | Annotated[PersistentGrammar, form("persistent")]
-    | Annotated[NamedGrammar, NAME_FORM],
-    forms(
-        "must be a mapping with 'type', or with 'name' of a registered memory, or a name out of 'memories'",
-        types=("in_memory", "windowed", "persistent"),
-        text=True,
-        keys=("name",),
-    ),
-]
-CriterionEntry = Annotated[
-    Annotated[MaxIterationsGrammar, form("max_iterations")]
-    | Annotated[KeywordGrammar, form("keyword")]
-    | Annotated[StructuredOutputGrammar, form("structured_output")]
-    | Annotated[NamedGrammar, form("name")],
-    forms(
-        "must be a mapping with 'type', or with 'name' of a registered criterion",
-        types=("max_iterations", "keyword", "structured_output"),
-        keys=("name",),
-    ),
 ]
 
 

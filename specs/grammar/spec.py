@@ -8,9 +8,10 @@ from typing import Annotated, ClassVar, Literal, cast
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from .agent import AgentGrammar, NewMemory
+from .agent import AgentGrammar
 from .grammar import Grammar, exact
 from .groups import SupervisorGrammar, WorkflowEntry
+from .memory import NewMemory
 
 FREE = "x-"
 """Top-level keys with this prefix are ignored: authors keep anchors there."""

@@ -13,7 +13,7 @@ from understudy.orchestration.supervision.restarts import Strategy
 from understudy.providers.http.model_client import HttpModel
 from understudy.specs.builders.definitions import STRATEGIES
 from understudy.specs.checks.model_clients import OPTIONS
-from understudy.specs.grammar import agent, groups, named
+from understudy.specs.grammar import agent, criteria, groups, memory, named
 from understudy.specs.grammar.grammar import Grammar, keys_of
 from understudy.vocabulary.runs.callbacks import AgentCallback
 
@@ -24,12 +24,12 @@ GRAMMARS: dict[Callable[..., object], type[Grammar]] = {
     us.SubAgent: agent.SubAgentGrammar,
     us.Budget: agent.BudgetGrammar,
     us.Price: agent.PriceGrammar,
-    us.InMemoryMemory: agent.InMemoryGrammar,
-    us.WindowedMemory: agent.WindowedGrammar,
-    us.PersistentMemory: agent.PersistentGrammar,
-    us.MaxIterationsCriteria: agent.MaxIterationsGrammar,
-    us.KeywordCriteria: agent.KeywordGrammar,
-    us.StructuredOutputCriteria: agent.StructuredOutputGrammar,
+    us.InMemoryMemory: memory.InMemoryGrammar,
+    us.WindowedMemory: memory.WindowedGrammar,
+    us.PersistentMemory: memory.PersistentGrammar,
+    us.MaxIterationsCriteria: criteria.MaxIterationsGrammar,
+    us.KeywordCriteria: criteria.KeywordGrammar,
+    us.StructuredOutputCriteria: criteria.StructuredOutputGrammar,
     us.LoggingCallback: named.LoggingGrammar,
     us.InputGuardrail: named.InputGuardrailGrammar,
     us.OutputGuardrail: named.OutputGuardrailGrammar,
