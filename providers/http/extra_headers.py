@@ -19,7 +19,6 @@ CLIENTS_OWN = frozenset(
 )
 """Headers that say how the body is sent, by lower-case name: another value would break the request."""
 
-
 SPEAKS_OF_A_SECRET = re.compile("auth|cookie|credential|key|pass|secret|session|sign|token", re.IGNORECASE)
 SCHEME = re.compile(r"(?:bearer|basic|token)\s+", re.IGNORECASE)
 

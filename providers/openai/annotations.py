@@ -36,9 +36,7 @@ def citations_of(annotations: Iterable[JsonObject]) -> tuple[Citation, ...]:
 
 def _citation(given: JsonObject) -> Citation:
     page = inner(given, PAGE) or given
-    start, end = count(page, "start_index"), count(page, "end_index")
-    if start is None or end is None or end <= start:  # OpenRouter says 0 and 0 where it does not know the place
-        start = end = None
+    start, end = place_in(page)
     return Citation(
         title=text(page, "title"),
         url=text(page, "url"),
@@ -47,6 +45,14 @@ def _citation(given: JsonObject) -> Citation:
         end=end,
         raw=beside(given),
     )
+
+
+def place_in(annotation: JsonObject) -> tuple[int | None, int | None]:
+    """Return where the words of an annotation begin and end in the text; (None, None) if it does not say."""
+    start, end = count(annotation, "start_index"), count(annotation, "end_index")
+    if start is None or end is None or end <= start:  # OpenRouter says 0 and 0 where it does not know the place
+        return None, None
+    return start, end
 
 
 def others_in(annotations: Iterable[JsonObject]) -> dict[str, JsonValue]:

@@ -13,7 +13,7 @@ from understudy.vocabulary.messages import JsonObject, JsonValue, ModelRequest
 from understudy.vocabulary.presets import PRESETS, Preset
 
 from .families import is_own_host
-from .wire import DIALECT
+from .sent_messages import DIALECT
 
 LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 

@@ -20,7 +20,6 @@ OWN_HOSTS = (
 )
 """Hosts of OpenAI's own models; a region's name, or a resource's, may stand before them."""
 
-
 FINE_TUNED = "ft:"
 
 

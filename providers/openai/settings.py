@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from understudy.providers.wire.families import Family, check_family, reasoning_word
 from understudy.providers.wire.json_values import written
 from understudy.providers.wire.settings import refuse, tier_word
-from understudy.vocabulary.messages import JsonValue, ModelRequest, Settings
+from understudy.vocabulary.messages import JsonObject, JsonValue, ModelRequest, Settings
 
 from .families import COMPATIBLE, family_of
 
@@ -47,12 +47,20 @@ def chat_fields(
         "reasoning_effort": reasoning_word(provider, row, settings),
         "verbosity": settings.verbosity,
         "service_tier": tier_word(provider, TIERS, settings.service_tier),
-        "tool_choice": _tool_choice(settings, has_tools),
+        "tool_choice": tool_choice(
+            settings, lambda name: {"type": "function", "function": {"name": name}}, has_tools=has_tools
+        ),
     }
     return {name: value for name, value in plain.items() if value is not None}
 
 
-def _tool_choice(settings: Settings, has_tools: bool) -> JsonValue:
+def tool_choice(settings: Settings, of_one: Callable[[str], JsonObject], *, has_tools: bool) -> JsonValue:
+    """Return the field `tool_choice`; None to send nothing.
+
+    Args:
+        of_one: returns the API's form for the choice of one tool, by its name.
+        has_tools: whether the request has tools; without any, `none` needs no field.
+    """
     match settings.tool_choice:
         case "auto":
             return None
@@ -61,7 +69,7 @@ def _tool_choice(settings: Settings, has_tools: bool) -> JsonValue:
         case "required":
             return "required"
         case name:
-            return {"type": "function", "function": {"name": name}}
+            return of_one(name)
 
 
 def cache_fields(settings: Settings, row: Family, provider: str = PROVIDER) -> Mapping[str, JsonValue]:

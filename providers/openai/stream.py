@@ -17,9 +17,10 @@ from understudy.vocabulary.messages import NO_USAGE, JsonObject, JsonValue, Opaq
 from understudy.vocabulary.pieces import CallPiece, Piece, ReasoningPiece, TextPiece, TurnEnd, UsagePiece, WholePiece
 
 from .annotations import Told, annotations_in, citations_of, others_in, pages_in
+from .sent_messages import DIALECT, ECHOED
 from .stream_blocks import add_block
 from .stream_calls import FIRST_CALL, StreamedCalls
-from .wire import DIALECT, ECHOED, reason_of, usage_in
+from .wire import reason_of, usage_in
 
 
 class OpenAIStream:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from understudy.providers.openai.annotations import Told, annotations_in, citations_of
+from understudy.providers.openai.annotations import Told, annotations_in, citations_of, place_in
 from understudy.providers.wire.endings import neutral
 from understudy.providers.wire.json_values import (
     WrongShape,
@@ -114,9 +114,7 @@ def sources_in(block: JsonObject) -> tuple[Citation, ...]:
 
 
 def _file(given: JsonObject) -> Citation:
-    start, end = count(given, "start_index"), count(given, "end_index")
-    if start is None or end is None or end <= start:
-        start = end = None
+    start, end = place_in(given)
     return Citation(title=text(given, "filename"), start=start, end=end, raw=beside(given))
 
 
@@ -144,8 +142,11 @@ def call_id(item: JsonObject) -> str:
 
 
 def raw_reason(body: JsonObject, output: Sequence[JsonObject]) -> str:
-    """Return the API's own word for the end of a response: its status, the reason of an incomplete one, or the type of an item
-    that nobody can answer. It is `incomplete` if a call is marked so where the response could not end."""
+    """Return the API's own word for the end of a response.
+
+    That is its status, the reason why it is incomplete, or the type of an item that no agent can answer. It is also
+    `incomplete` if a call is marked so, except the last call of an incomplete response, in which it was cut off.
+    """
     answered = {(text(item, "type"), call_id(item)) for item in output}
     for item in output:
         kind = text(item, "type")
@@ -155,7 +156,9 @@ def raw_reason(body: JsonObject, output: Sequence[JsonObject]) -> str:
     calls = [item for item in output if item.get("type") == "function_call"]
     if any(item.get("status") == "incomplete" for item in (calls[:-1] if status == "incomplete" else calls)):
         return "incomplete"
-    return text(inner(body, "incomplete_details"), "reason") or status if status == "incomplete" else status
+    if status != "incomplete":
+        return status
+    return text(inner(body, "incomplete_details"), "reason") or status
 
 
 def usage_in(body: JsonObject) -> Usage:

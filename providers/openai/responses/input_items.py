@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from understudy.providers.openai.wire import AUDIO, IMAGES
-from understudy.providers.wire.json_values import sendable, text, written
+from understudy.providers.openai.sent_messages import AUDIO, IMAGES, data_url, sent_arguments
+from understudy.providers.wire.json_values import text
 from understudy.providers.wire.result_parts import split
 from understudy.vocabulary.media import Media
 from understudy.vocabulary.messages import (
@@ -84,16 +84,12 @@ def _content(part: TextPart | Media) -> JsonObject:
     if isinstance(part, TextPart):
         return {"type": "input_text", "text": part.text}
     if isinstance(part, ImagePart) or part.media_type.startswith("image/"):
-        return {"type": "input_image", "image_url": part.url or _data_url(part), "detail": "auto"}
+        return {"type": "input_image", "image_url": part.url or data_url(part.media_type, part.data), "detail": "auto"}
     if part.media_type in AUDIO:
         raise ValueError(f"openai responses: a file must not be sound, got {part.media_type}; use us.OpenAI(…) for it")
     if part.url:
         return {"type": "input_file", "file_url": part.url}
-    return {"type": "input_file", "filename": part.name or "file", "file_data": _data_url(part)}
-
-
-def _data_url(part: Media) -> str:
-    return f"data:{part.media_type};base64,{part.data}"
+    return {"type": "input_file", "filename": part.name or "file", "file_data": data_url(part.media_type, part.data)}
 
 
 # --- what the model said
@@ -160,7 +156,5 @@ def _assistant(message: Message, official: bool, is_known: Callable[[JsonObject]
 
 
 def _call(call: ToolCall, official: bool) -> JsonObject:
-    # OpenAI itself accepts any arguments that its model wrote.
-    as_it_was = call.bad_arguments if official else None
-    given = written(sendable(call)) if as_it_was is None else as_it_was
+    given = sent_arguments(call, official=official)
     return {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": given}

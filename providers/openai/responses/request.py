@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from understudy.providers.openai.families import family_of
-from understudy.providers.openai.settings import TIERS, family, prompt_cache
+from understudy.providers.openai.settings import TIERS, family, prompt_cache, tool_choice
 from understudy.providers.wire.families import Family, check_family, reasoning_word
 from understudy.providers.wire.output_formats import responses_format
 from understudy.providers.wire.settings import asks_for_tools, lay_over, refuse, tier_word
@@ -71,7 +71,7 @@ def _settings(settings: Settings, row: Family, has_tools: bool) -> dict[str, Jso
         "max_output_tokens": settings.max_tokens,
         "top_p": settings.top_p,
         "parallel_tool_calls": settings.parallel_tool_calls if has_tools else None,
-        "tool_choice": _tool_choice(settings.tool_choice, has_tools),
+        "tool_choice": tool_choice(settings, lambda name: {"type": "function", "name": name}, has_tools=has_tools),
         "reasoning": _reasoning(settings, row),
         "text": None if settings.verbosity is None else {"verbosity": settings.verbosity},
         "service_tier": tier_word("openai", TIERS, settings.service_tier),
@@ -83,15 +83,3 @@ def _reasoning(settings: Settings, row: Family) -> JsonObject | None:
     """Return the effort. A summary is not asked for: OpenAI refuses it to organisations that it has not verified."""
     effort = reasoning_word("openai", row, settings)
     return None if effort is None else {"effort": effort}
-
-
-def _tool_choice(choice: str, has_tools: bool) -> JsonValue:
-    match choice:
-        case "auto":
-            return None
-        case "none":
-            return "none" if has_tools else None
-        case "required":
-            return "required"
-        case name:
-            return {"type": "function", "name": name}
