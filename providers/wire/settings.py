@@ -7,10 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from understudy.vocabulary.messages import JsonObject, JsonValue
+from understudy.vocabulary.settings import tool_names
 
 from .json_values import is_array, is_object
 
 NEUTRAL_TIERS = ("auto", "standard", "flex", "priority")
+HISTORY = ("messages", "contents", "input")
+"""The field with the run's history, in the bodies of the APIs: what `extra` says instead would be sent at each turn."""
 
 
 def refuse(provider: str, setting: str, instead: str = "leave it out") -> NoReturn:
@@ -43,11 +46,14 @@ def lay_over(
         joined: names of arrays that hold the entries of both instead, each entry once.
 
     Raises:
-        ValueError: `extra` asks for a stream, which `complete` cannot read; a field of `joined` is no array; its tools are no
-            list of objects; or two tools have one name.
+        ValueError: `extra` asks for a stream, which `complete` cannot read, or replaces the history; a field of `joined` is no
+            array; its tools are no list of objects; or two tools have one name.
     """
     if extra.get("stream"):
         raise ValueError("settings: extra must not set stream; a stream is not what complete() reads")
+    for key in HISTORY:
+        if key in extra and key in body:
+            raise ValueError(f"settings: extra must not set {key}; it would replace the messages of the run")
     result = {**body, **extra}
     for key in merged:
         mine, theirs = body.get(key), extra.get(key)
@@ -82,22 +88,9 @@ def _tools_in(tools: JsonValue) -> Sequence[JsonValue]:
 
 
 def _refuse_twice(tools: Sequence[JsonValue]) -> None:
-    names = Counter([name for tool in tools if is_object(tool) for name in _names_of(tool)])
+    names = Counter(tool_names(tools))
     twice = sorted(name for name, number in names.items() if number > 1)
     if twice:
         raise ValueError(
             f"settings: extra: there are two tools named {twice[0]!r}; tools of extra are added to those of the agent"
         )
-
-
-def _names_of(tool: JsonObject) -> list[str]:
-    """Return the names in one entry of a request's `tools`, as any of the APIs writes it.
-
-    OpenAI names a function inside of `function`, or beside its type; Anthropic every tool; Google has a list of functions in
-    one entry, and its own tools are keys. OpenAI's own tools have no name, and some may come twice.
-    """
-    function = tool.get("function")
-    declared = tool.get("functionDeclarations")
-    own = [tool.get("name"), function.get("name") if is_object(function) else None]
-    functions = [each.get("name") for each in declared if is_object(each)] if is_array(declared) else []
-    return [name for name in (*own, *functions) if isinstance(name, str)]

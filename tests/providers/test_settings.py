@@ -221,6 +221,41 @@ def test_tools_of_extra_that_are_no_list_of_objects_are_refused(provider: str, t
         body_of(provider, Settings(extra={"tools": tools}), LOOK)
 
 
+def test_an_agent_is_not_made_with_a_tool_of_extra_that_has_the_name_of_its_own() -> None:
+    def look(sku: str) -> str:
+        return ""
+
+    def agent(name: str) -> us.Agent[Any]:
+        extra: JsonObject = {"tools": [{"type": "function", "name": name}, {"type": "web_search"}]}
+        return us.Agent("clerk", model="openai:gpt-5", tools=[look], settings=us.Settings(extra=extra))
+
+    with pytest.raises(ValueError, match="^agent 'clerk': settings: extra: there are two tools named 'look'"):
+        agent("look")
+    agent("look_up")
+
+
+@pytest.mark.parametrize(
+    ("model", "key"),
+    [
+        ("openai:gpt-4o", "messages"),
+        ("openai:gpt-5", "input"),
+        ("ollama:llama3.2", "messages"),
+        ("anthropic:claude-opus-5", "messages"),
+        ("gemini:gemini-2.5-pro", "contents"),
+        ("vertex:gemini-2.5-pro", "contents"),
+        ("vertex:claude-haiku-4-5", "messages"),
+    ],
+)
+@pytest.mark.parametrize("value", [None, []])
+def test_extra_cannot_replace_the_messages_of_the_run(model: str, key: str, value: JsonValue) -> None:
+    with pytest.raises(
+        ValueError, match=f"^agent 'clerk': settings: extra must not set {key}; it would replace the mess"
+    ):
+        us.Agent("clerk", model=model, settings=us.Settings(extra={key: value}))
+    others: JsonObject = {each: value for each in ("messages", "contents", "input") if each != key}
+    us.Agent("clerk", model=model, settings=us.Settings(extra=others))
+
+
 def test_extra_adds_to_anthropics_thinking_and_effort() -> None:
     settings = Settings(reasoning="high", extra={"thinking": {"display": "summarized"}})
 
@@ -393,6 +428,12 @@ def test_a_spec_refuses_them_when_it_is_loaded(model: str, settings: str, messag
         ({"cache": ""}, ValueError),
         ({"strict_tools": 1}, TypeError),
         ({"strict_tools": "yes"}, TypeError),
+        ({"extra": []}, TypeError),
+        ({"extra": {1: "a"}}, TypeError),
+        ({"extra": {"a": [object()]}}, TypeError),
+        ({"extra": {"a": {2: "b"}}}, TypeError),
+        ({"extra": {"a": float("nan")}}, TypeError),
+        ({"extra": {"a": [float("-inf")]}}, TypeError),
     ],
 )
 def test_a_wrong_value_is_refused_by_name(given: dict[str, Any], kind: type[Exception]) -> None:

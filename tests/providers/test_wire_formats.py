@@ -861,9 +861,8 @@ def test_arguments_may_be_any_mapping() -> None:
 def test_a_number_that_json_lacks_is_refused_before_anything_is_sent() -> None:
     answers = Answers(httpx.Response(200, json=OPENAI_REPLY))
 
+    weigh = ToolSpec("weigh", "", {"type": "object", "maximum": float("nan")})
     with pytest.raises(ValueError, match="JSON"):
-        MAKERS["openai"](answers, "test-key").complete(
-            ModelRequest(HELLO.messages, settings=Settings(extra={"weight": float("nan")}))
-        )
+        MAKERS["openai"](answers, "test-key").complete(ModelRequest(HELLO.messages, tools=(weigh,)))
 
     assert answers.requests == []

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, cast, get_args
 
-from .checks import checked_flag, checked_mapping, checked_number, checked_text, checked_whole
+from .checks import checked_flag, checked_json, checked_number, checked_text, checked_whole
 from .json_types import JsonObject, JsonValue
 from .other_names import explains_arguments
 
@@ -93,7 +93,7 @@ class Settings:
                 checked_flag(f"settings: {name}", getattr(self, name))
         if not checked_text("settings: tool_choice", self.tool_choice):
             raise ValueError("settings: tool_choice must be 'auto', 'none', 'required' or the name of a tool, got ''")
-        checked_mapping("settings: extra", self.extra)
+        checked_json("settings: extra", self.extra)
         _check_stop(self.stop)
         self._check_words()
 
@@ -119,6 +119,22 @@ class Settings:
     def asks_for_reasoning(self) -> bool:
         """Whether the model is asked to reason."""
         return self.asked_reasoning not in (None, "off")
+
+
+def tool_names(tools: Sequence[JsonValue]) -> list[str]:
+    """Return the names in a provider's own list of tools, as any of the APIs writes it.
+
+    OpenAI names a function inside of `function`, or beside its type; Anthropic every tool; Google has a list of functions in
+    one entry, and its own tools are keys. OpenAI's own tools have no name, and some may come twice.
+    """
+    return [name for tool in tools if isinstance(tool, Mapping) for name in _names_of(tool)]
+
+
+def _names_of(tool: JsonObject) -> list[str]:
+    function, declared = tool.get("function"), tool.get("functionDeclarations")
+    entries = [tool, function, *(declared if isinstance(declared, (list, tuple)) else ())]
+    names = [entry.get("name") for entry in entries if isinstance(entry, Mapping)]
+    return [name for name in names if isinstance(name, str)]
 
 
 def _check_stop(stop: object) -> None:
