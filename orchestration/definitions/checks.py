@@ -24,7 +24,7 @@ from understudy.vocabulary.models import Model, ModelLike, ModelName, check_sett
 from understudy.vocabulary.runs.compacted_memory import CompactedMemory
 from understudy.vocabulary.runs.compaction import Compaction
 from understudy.vocabulary.runs.memory import MemoryLike
-from understudy.vocabulary.settings import tool_names
+from understudy.vocabulary.settings import two_tools
 from understudy.vocabulary.tools.definition import Tool
 from understudy.vocabulary.tools.toolset import ToolSource, is_toolset, tools_in
 
@@ -121,7 +121,8 @@ def checked_tools(
         raise ValueError(
             f"agent {id!r}: two tools are named {twice[0]!r}; give one another name: {ways}, or the prefix of a toolset"
         )
-    _check_extra(id, names, settings)
+    if fault := two_tools(names, settings.extra):
+        raise ValueError(f"agent {id!r}: {fault}")
     if settings.tool_choice not in ("auto", "none", "required", *names):
         raise ValueError(f"agent {id!r}: tool_choice {settings.tool_choice!r} is no tool of it")
     if settings.tool_choice == "required" and not names:
@@ -129,17 +130,6 @@ def checked_tools(
     if settings.strict_tools:
         _check_strict(id, made)
     return made
-
-
-def _check_extra(id: str, names: Iterable[str], settings: Settings) -> None:
-    """Raise if a tool of `extra` has the name of one of the agent's, which the model could not tell apart."""
-    tools = settings.extra.get("tools")
-    for name in tool_names(tools) if isinstance(tools, (list, tuple)) else ():
-        if name in names:
-            raise ValueError(
-                f"agent {id!r}: settings: extra: there are two tools named {name!r}; "
-                "tools of extra are added to those of the agent"
-            )
 
 
 def _check_strict(id: str, tools: Iterable[Tool[..., object]]) -> None:

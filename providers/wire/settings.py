@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from understudy.vocabulary.messages import JsonObject, JsonValue
-from understudy.vocabulary.settings import tool_names
+from understudy.vocabulary.settings import names_of_tools, two_tools
 
 from .json_values import is_array, is_object
 
@@ -68,11 +67,13 @@ def lay_over(
         own = list(mine) if is_array(mine) else []
         result[key] = [*own, *[each for each in theirs if each not in own]]
     if "tools" in extra:
-        tools = [*_tools_in(body.get("tools", [])), *_tools_in(extra["tools"])]
-        _refuse_twice(tools)
+        agents = _tools_in(body.get("tools", []))
+        added = _tools_in(extra["tools"])
+        if twice := two_tools(names_of_tools(agents), extra):
+            raise ValueError(twice)
         result.pop("tools")
-        if tools:  # the APIs refuse an empty list
-            result["tools"] = tools
+        if agents or added:  # the APIs refuse an empty list
+            result["tools"] = [*agents, *added]
     return result
 
 
@@ -85,12 +86,3 @@ def _tools_in(tools: JsonValue) -> Sequence[JsonValue]:
     if not is_array(tools) or not all(is_object(tool) for tool in tools):
         raise ValueError("settings: extra: tools must be a list of the provider's own tools, each an object")
     return tools
-
-
-def _refuse_twice(tools: Sequence[JsonValue]) -> None:
-    names = Counter(tool_names(tools))
-    twice = sorted(name for name, number in names.items() if number > 1)
-    if twice:
-        raise ValueError(
-            f"settings: extra: there are two tools named {twice[0]!r}; tools of extra are added to those of the agent"
-        )

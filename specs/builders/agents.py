@@ -11,8 +11,7 @@ from understudy.orchestration.definitions.checks import SystemPrompt
 from understudy.orchestration.definitions.runner import Runner
 from understudy.providers import FallbackModel
 from understudy.run_logging import LoggingCallback
-from understudy.specs.checks.agents import model_string
-from understudy.specs.checks.model_clients import Client, client, options_of
+from understudy.specs.checks.model_clients import Client, client, model_string, options_of
 from understudy.specs.checks.registered_objects import (
     APPROVAL,
     CALL_RULE,
@@ -27,11 +26,11 @@ from understudy.specs.checks.registered_objects import (
     Kind,
 )
 from understudy.specs.checks.registry import Registered
+from understudy.specs.checks.settings import settings_of
 from understudy.specs.grammar.agent import (
     AgentGrammar,
     BudgetGrammar,
     CompactionGrammar,
-    SettingsGrammar,
     SubAgentGrammar,
     ToolGrammar,
 )
@@ -51,7 +50,7 @@ from understudy.specs.reading.located import LocatedValue
 from understudy.vocabulary.answers.forms import JsonSchema
 from understudy.vocabulary.context.budget import Budget
 from understudy.vocabulary.context.prices import Price
-from understudy.vocabulary.messages import JsonValue, Settings
+from understudy.vocabulary.messages import JsonValue
 from understudy.vocabulary.models import Model, ModelLike, ModelName
 from understudy.vocabulary.runs.callbacks import AgentCallback
 from understudy.vocabulary.runs.compaction import Compaction
@@ -117,7 +116,7 @@ class AgentBuilder:
         """
         options: dict[str, Any] = given(described, *AS_THEY_ARE)
         if described.settings is not None:
-            options["settings"] = _settings(described.settings, knows_tools=not self._registered.toolbox.not_loaded)
+            options["settings"] = settings_of(described.settings, knows_tools=not self._registered.toolbox.not_loaded)
         if described.output_schema is not None:
             options["output_type"] = JsonSchema(described.output_schema)
         if described.output_type is not None:
@@ -231,16 +230,6 @@ class AgentBuilder:
                 return PersistentMemory(**given(described, "tokens", "keep", turns="window_size"))
             case InMemoryGrammar():
                 return InMemoryMemory(**given(described, "max_conversations"))
-
-
-def _settings(described: SettingsGrammar, *, knows_tools: bool) -> Settings:
-    options = given(described, *described.model_fields_set)
-    if not knows_tools:  # the choice may be a tool of a toolset whose file was not run
-        options.pop("tool_choice", None)
-    if options.get("reasoning") is False:  # YAML 1.1 reads `off` so
-        options["reasoning"] = "off"
-    options["stop"] = tuple(described.stop)
-    return Settings(**options)
 
 
 def _budget(described: BudgetGrammar) -> Budget:

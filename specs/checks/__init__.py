@@ -6,6 +6,7 @@ lists the agents, workflows and supervisors, checks their ids and references, an
 
 The checks need the program's objects. `registry` has the registered ones, `registered_objects` knows which kind of object
 each place takes, and `tool_names` resolves a tool's name to a registered tool or to a function in a file. `tool_files`
-runs such a file, if the loader was allowed to. `model_clients` makes clients with options of their own. The builders use
+runs such a file, if the loader was allowed to. `model_clients` makes clients with options of their own, and
+`settings` asks them which settings they take. The builders use
 the same lookups later, so that a checked name always resolves to the object that was checked.
 """

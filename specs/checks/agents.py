@@ -22,10 +22,11 @@ from understudy.vocabulary.presets import PRESETS
 from understudy.vocabulary.runs.compaction import DEFAULT_KEEP, DEFAULT_THRESHOLD
 
 from .definitions import Definition
-from .model_clients import OPTIONS, option_problem
+from .model_clients import OPTIONS, model_string, option_problem
 from .names import check_named
 from .registered_objects import MEMORY, MODEL
 from .registry import Registered
+from .settings import check_agent_settings
 from .tools import check_tools
 
 
@@ -41,6 +42,7 @@ def check_definition(
     if definition.kind == "agent":
         yield from _check_model(located)
         yield from _check_fallback(located)
+        yield from check_agent_settings(located, registered)
         yield from _check_prompt(located, sources)
         yield from check_tools(located, registered.toolbox)
         yield from _check_memory(located, memories, registered)
@@ -51,13 +53,6 @@ def check_definition(
 
 
 COMPATIBLE = "for other OpenAI-compatible servers write provider: openai with their base_url"
-
-
-def model_string(provider: str | None, model: str | None) -> str:
-    """Return `PROVIDER:MODEL` from the two keys; either key may name the provider."""
-    if provider is None:
-        return model or ""
-    return provider if model is None else f"{provider}:{model}"
 
 
 def _check_model(agent: LocatedValue) -> Iterator[Problem]:

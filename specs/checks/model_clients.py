@@ -7,11 +7,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
 
-from understudy.providers.catalogue import client_of, with_api
+from understudy.providers.catalogue import client_of, resolve, with_api
 from understudy.specs.grammar.agent import AgentGrammar
+from understudy.specs.reading.located import LocatedValue
 from understudy.specs.reading.problems import listed
 from understudy.vocabulary.messages import JsonValue
 from understudy.vocabulary.models import Model, ModelName
+
+from .registered_objects import MODEL
+from .registry import Registered
 
 OPTIONS = {
     "base_url": "base_url",
@@ -41,6 +45,31 @@ def options_of(agent: AgentGrammar) -> dict[str, object]:
         for option, value in given.items()
         if value is not None
     }
+
+
+def model_string(provider: str | None, model: str | None) -> str:
+    """Return `PROVIDER:MODEL` from the two keys; either key may name the provider."""
+    if provider is None:
+        return model or ""
+    return provider if model is None else f"{provider}:{model}"
+
+
+def located_model(agent: LocatedValue, registered: Registered) -> Model | None:
+    """Return the model that an agent's keys name, as the builder makes it; None if a registered one is missing.
+
+    Raises:
+        TypeError: the provider does not have an option that the agent sets.
+        ValueError: the model string or an option is wrong.
+    """
+    at = agent.at("model")
+    if at.is_mapping:
+        named = at.at("name").text
+        return None if named is None or registered.problem(MODEL, named) else registered.get(MODEL, named)
+    name = ModelName.parse(model_string(agent.at("provider").text, at.text))
+    options: dict[str, object] = {
+        option: agent.at(key).value for key, option in OPTIONS.items() if agent.at(key).value is not None
+    }
+    return client(name, options) if options else resolve(name)
 
 
 def client(name: ModelName, options: dict[str, object]) -> Model:

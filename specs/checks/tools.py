@@ -10,6 +10,8 @@ from understudy.specs.grammar.agent import SubAgentGrammar
 from understudy.specs.grammar.grammar import Grammar, is_meant
 from understudy.specs.reading.located import LocatedValue
 from understudy.specs.reading.problems import Problem, did_you_mean, listed
+from understudy.vocabulary.messages import JsonObject
+from understudy.vocabulary.settings import two_tools
 from understudy.vocabulary.tools.definition import NAME, Tool
 from understudy.vocabulary.tools.questions import asks_user
 from understudy.vocabulary.tools.toolset import ToolSource
@@ -18,15 +20,24 @@ from .tool_names import Toolbox, tool_names
 
 
 def check_tools(agent: LocatedValue, toolbox: Toolbox) -> Iterator[Problem]:
-    """Yield the problems of an agent's tools and sub-agents, and of its `tool_choice`."""
+    """Yield the problems of an agent's tools and sub-agents, and of the settings that name tools."""
     names: list[str] = []
     listed_tools = agent.at("tools").items()
     problems = [*_check_listed(listed_tools, toolbox, names), *_check_sub_agents(agent.at("sub_agents").items(), names)]
     yield from problems
-    choice = agent.at("settings").at("tool_choice")
     references = [_reference(entry) for entry in listed_tools]
-    if problems or choice.text is None or any(one is None or toolbox.stands_in(one) for one in references):
+    if problems or any(one is None or toolbox.stands_in(one) for one in references):
         return  # the set of names is incomplete
+    yield from _check_settings(agent.at("settings"), names)
+
+
+def _check_settings(settings: LocatedValue, names: list[str]) -> Iterator[Problem]:
+    extra, choice = settings.at("extra"), settings.at("tool_choice")
+    twice = two_tools(names, cast(JsonObject, extra.value)) if extra.is_mapping else ""
+    if twice:
+        yield extra.problem(twice)
+    if choice.text is None:
+        return
     known = ["auto", "none", "required", *names]
     if choice.text not in known:
         yield choice.problem(

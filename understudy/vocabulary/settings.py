@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, cast, get_args
 
@@ -121,7 +122,17 @@ class Settings:
         return self.asked_reasoning not in (None, "off")
 
 
-def tool_names(tools: Sequence[JsonValue]) -> list[str]:
+def two_tools(own: Iterable[str], extra: JsonObject) -> str:
+    """Say which name two tools would have: of the agent's own, by their names, and of those in `extra`; empty if all differ."""
+    tools = extra.get("tools")
+    names = Counter([*own, *(names_of_tools(tools) if isinstance(tools, (list, tuple)) else ())])
+    twice = sorted(name for name, number in names.items() if number > 1)
+    if not twice:
+        return ""
+    return f"settings: extra: there are two tools named {twice[0]!r}; tools of extra are added to those of the agent"
+
+
+def names_of_tools(tools: Iterable[JsonValue]) -> list[str]:
     """Return the names in a provider's own list of tools, as any of the APIs writes it.
 
     OpenAI names a function inside of `function`, or beside its type; Anthropic every tool; Google has a list of functions in
