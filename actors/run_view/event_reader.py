@@ -15,7 +15,7 @@ from .log import RunLog
 from .log_reader import LogReader, News
 
 Waiting: TypeAlias = Callable[[], AbstractContextManager[None]]
-"""Returns what a thread is inside of while it waits for an event, or refuses the wait."""
+"""Returns a context manager that is open while a thread waits for an event; raises to refuse the wait."""
 
 
 def events_of(
@@ -69,7 +69,7 @@ class EventIterator:
         return event
 
     def close(self) -> None:
-        """Read no more.
+        """Stop reading.
 
         Raises:
             ValueError: another thread is reading.

@@ -29,13 +29,14 @@ class Diverged(int):
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A callback rejected or replaced a turn whose text was told."""
+    """A turn does not stand, though its text was told: it was rejected, replaced or refused, or its model call failed."""
 
     turn: int
     text: str
     by: str
+    """What rejected the turn; empty if its model call failed."""
     attempt: int = 0
-    """Which try at the turn was shown; 0 for the last one."""
+    """Which attempt at the turn was shown; 0 for the last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +73,6 @@ class ChildEnded:
 
     child: ChildBegan
     ending: Outcome[object] | BaseException
-
-
-def _cancelled(child: ChildBegan) -> BaseException:
-    return RunCancelled(f"{child.runner_id!r} was cancelled: the run that it was a part of is over")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +142,15 @@ RunLogEntry: TypeAlias = "TurnBegan | Diverged | Dropped | Compacted | Uncompact
 
 
 class Listener(Protocol):
-    """Who reads a log."""
+    """A reader of a log."""
 
     def wake(self) -> None:
         """Take note that there is something new; called under the log's lock, or by what shows a turn."""
         ...
+
+
+def _cancelled(child: ChildBegan) -> BaseException:
+    return RunCancelled(f"{child.runner_id!r} was cancelled: the run that it was a part of is over")
 
 
 class RunLog:
@@ -197,7 +198,7 @@ class RunLog:
         """A turn that processes before this one may have shown, and after how many attempts it is asked again here. Set before
         the run goes on."""
         self.ending_of_child: Callable[[ChildBegan], Outcome[object] | BaseException] = _cancelled
-        """Returns how a child ends that the end of this run cuts off. Set before a child begins."""
+        """Returns the ending of a child that the end of this run cuts off. Set before a child begins."""
         self._lock = threading.RLock()  # a garbage collection inside of it may close an iterator, which leaves
         """Guards the order of the facts, the end, and the listeners."""
         self.facts: list[RunLogEntry] = []
@@ -209,8 +210,8 @@ class RunLog:
         self._open_children: dict[str, ChildBegan] = {}
         """Run id -> the beginning of each child whose end was not told."""
         self._held: list[RunLogEntry] = []
-        """Retries that a model told of while its turn was shown. They follow the turn's text, or the numbers of its deltas would
-        depend on how fast a reader is."""
+        """Retries that a model reported while its turn was shown. They follow the turn's text: otherwise the numbers of its deltas
+        would depend on how fast a reader is."""
         self._ended = False
         self._is_sealed = False
         """Whether it takes nothing more but the ending."""
@@ -324,7 +325,7 @@ class RunLog:
 
     @contextmanager
     def _with_no_child(self) -> Generator[None]:
-        """Hold the lock when the ends of all children are told; not while they are told, for their logs have locks, too."""
+        """Hold the lock from when the ends of all children are told. They are told without it: the children's logs have locks, too."""
         while True:
             self.end_children()
             with self._lock:
@@ -368,7 +369,7 @@ class RunLog:
             self.times.append(time.monotonic())
             self.facts.append(ending)
             self._ended = self._is_sealed = True
-            self.ending_of_child = _cancelled  # the other may refer to what refers to this log
+            self.ending_of_child = _cancelled  # the function that was set may lead back to this log, in a cycle
             for listener in self._listeners:
                 self._wake_up(listener)
         if self.line_writer is not None:
@@ -378,15 +379,15 @@ class RunLog:
         try:
             listener.wake()
         except BaseException:  # the others would wait for ever
-            text = "run %s: who listens to it could not be told of its end"
+            text = "run %s: a listener could not be told of its end"
             emit(ERROR, "listener_failed", {"run_id": self.run_id}, text, self.run_id, exc_info=True)
 
     def listen(self, listener: Listener) -> None:
-        """Have a listener told of each fact that is noted from now on."""
+        """Wake a listener at each fact that is noted from now on."""
         with self._lock:
             self._listeners += (listener,)
 
     def leave(self, listener: Listener) -> None:
-        """Tell a listener no more."""
+        """Wake a listener no more."""
         with self._lock:
             self._listeners = tuple([each for each in self._listeners if each is not listener])

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator
 
 from understudy.vocabulary.runs.events import Event, PartialOutput, TextDelta, ToolCallDelta
 
-STEPS = (
-    16  # A text is read again when it has grown by this part of its length: the whole work stays in proportion to it.
-)
+STEPS = 16
+"""A text is read again when it has grown by one part in so many: the work of all readings stays in proportion to its length."""
 
 
 class PartialOutputs:
@@ -45,9 +44,7 @@ class PartialOutputs:
             if threading.current_thread() is threading.main_thread():
                 raise  # somebody pressed Ctrl-C
             return
-        except (
-            BaseException
-        ):  # code of the user's, which must not end the loop of a reader; the run judges the whole answer
+        except BaseException:  # a user's validator must not end the loop of a reader: the run judges the whole answer
             return
         if is_new:
             self._last = output

@@ -162,7 +162,10 @@ def _bytes(
 
 
 def _bytes_of_all(encode: Callable[[Event], bytes], events: Iterator[Event]) -> Generator[bytes]:
-    """Return the same of a run and those inside of it, among whose events no reader can go on by a place."""
+    """Yield the bytes of the events of a run and of the runs inside of it.
+
+    After a timeout the same iterator is read on: events of several runs have no place at which a new one could begin.
+    """
     while True:
         try:
             for event in events:

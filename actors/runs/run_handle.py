@@ -136,14 +136,14 @@ class Handle(RunHandle[object], BaseFuture[Outcome[object]], Droppable):
 
 
 def waiting_for(record: RunRecord, timeout: float | None) -> AbstractContextManager[None]:
-    """Return what a thread is inside of while it waits for a run, which must not be over.
+    """Return a context manager that is open while a thread waits for a run; the run must not be over.
 
     Args:
         record: the run's.
-        timeout: the longest wait, in seconds; with 0 the code only looks, which is allowed anywhere.
+        timeout: the longest wait, in seconds; 0 is a look and no wait, and allowed anywhere.
 
     Raises:
-        CircularAgentCall: the run can end only after the code that would wait; raised when the wait begins.
+        CircularAgentCall: the run waits for the code that would wait for it; raised when the context manager is entered.
         RunError: the run is of the process that this one was forked from.
     """
     refuse_run_of_parent(record)

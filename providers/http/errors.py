@@ -231,7 +231,7 @@ def embedded_failure(value: JsonValue, body: bytes, *, provider: str) -> Provide
 
 
 MAY_TELL_ERRORS = frozenset(("choices", "error", "object", "response"))
-"""Fields of an event of which one is there if it tells an error and has not its name."""
+"""An event that neither has the name `error` nor this type tells an error only in one of these fields."""
 
 
 def streamed_failure(value: JsonValue, event: Callable[[], bytes], name: str, *, provider: str) -> ProviderError | None:
@@ -240,8 +240,8 @@ def streamed_failure(value: JsonValue, event: Callable[[], bytes], name: str, *,
     Args:
         value: the event's data.
         event: gives the same as bytes, without the key; called only if there is an error.
-        name: its field `event`. Groq's `error` is an event of this name; others put an error into an ordinary event. That of
-            vLLM is the whole event, and a few servers send a text.
+        name: its field `event`. Groq sends errors as events named `error`. Other servers put the error into an ordinary event;
+            for vLLM the whole event is the error, and for a few servers the error is a text.
     """
     if not is_object(value):
         return None

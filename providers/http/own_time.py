@@ -16,7 +16,7 @@ class OwnTime:
 
     Args:
         model: the model, for the error.
-        seconds: how long; None for as long as the run has. Outside of runs a client sees to its limit itself.
+        seconds: the model's time; None for all the time of the run. Outside of runs a client keeps its limit itself.
     """
 
     def __init__(self, model: Model, seconds: float | None) -> None:
@@ -53,7 +53,7 @@ class OwnTime:
     def limited(self, pieces: Iterator[Piece]) -> Generator[Piece]:
         """Yield the pieces, and limit the waits for them; raises as `limits` does.
 
-        The reader of a piece is not inside of the limit: it has a scope of its own.
+        The code that gets a piece runs outside of the limit, in a scope of its own.
         """
         if self._part is None:
             yield from pieces

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 import understudy as us
-from tests.support.scripts import WAIT
 from tests.support.streaming import streaming_clerk, text_turn
 from tests.support.tools import look
 
@@ -27,7 +26,7 @@ ANSWER: list[us.Piece] = [us.CallPiece(0, '{"answer": 5}', name="final_answer"),
             ["Let me look.", "x."],
         ),
         ([text_turn("12"), text_turn("34")], {"criteria": [us.KeywordCriteria("D")], "max_continues": 1}, ["12", "34"]),
-        ([ANSWER], {"output_type": int, "output_mode": "tool"}, ['{"answer":5}']),
+        ([ANSWER], {"output_type": int, "output_mode": "tool"}, ['{"answer": 5}']),
     ],
     ids=["one turn", "a tool", "incomplete", "a typed answer"],
 )
@@ -35,8 +34,7 @@ def test_the_text_of_a_run_is_a_plain_loop(turns: Any, options: Any, expected: l
     with streaming_clerk(*turns, **options).stream("go") as events:
         told = "".join(events.text())
 
-    assert told.replace(": ", ":").split("\n") == [text.replace(": ", ":") for text in expected]
-    assert events.result(WAIT) is not None
+    assert told.split("\n") == expected
 
 
 def test_the_text_of_a_group_comes_at_its_end_and_that_of_a_failed_run_with_its_error() -> None:

@@ -128,12 +128,10 @@ def test_a_coroutine_is_no_function_of_headers() -> None:
 
 @pytest.mark.parametrize("name", sorted(EVERYWHERE.keys() - {"azure with a token"}))  # another header than without
 def test_the_header_of_the_key_is_refused_by_every_client(name: str) -> None:
-    sent = Answers(httpx.Response(200, json=OPENAI_REPLY))
+    sent = Answers(httpx.Response(500))
     client = EVERYWHERE[name](sent, CANARY)
-    try:
+    with pytest.raises(ProviderError):
         client.complete(HELLO)
-    except ProviderError:
-        pass  # the answer is not this API's
     header = next(key for key, value in sent.requests[0].headers.items() if CANARY in value)
 
     with pytest.raises(ValueError, match="the client sends it itself"):

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("bare_environment")
 
 
 def compressed(coding: str, body: bytes) -> httpx.MockTransport:
-    """Return a transport whose answers are streams: a response of bytes would be decompressed by the test's own hands."""
+    """Return a transport whose answers are streams: httpx decompresses a response made of bytes before a client sees it."""
     pieces = [body[at : at + 65_536] for at in range(0, len(body), 65_536)]
     return httpx.MockTransport(
         lambda _: httpx.Response(200, headers={"content-encoding": coding}, stream=Chunks(pieces))

@@ -295,7 +295,7 @@ def test_when_the_retries_of_a_key_are_gone_an_error_is_final_and_says_why() -> 
 
 @pytest.fixture
 def settings() -> Generator[Callable[..., None]]:
-    """Lend `set_limits`; what was set is forgotten after the test."""
+    """Return `set_limits`; undo what it set after the test."""
     from understudy.providers.http.limits import registry
 
     given = registry._given._given  # pyright: ignore[reportPrivateUsage]

@@ -100,9 +100,9 @@ class SettingsChecker(Protocol):
     """A model that knows which settings it lacks."""
 
     def check_settings(self, settings: Settings) -> object:
-        """Raise `ValueError` for a setting that the model lacks; what is returned is not read.
+        """Raise `ValueError` for a setting that the model lacks. The return value is ignored.
 
-        Called when an agent with the model and these settings is made, on that thread; should send nothing and need no key.
+        Called when an agent is made with the model and these settings, on that thread. Send nothing, and need no key.
         """
         ...
 
@@ -158,9 +158,9 @@ def name_of(model: ModelName | Model) -> str:
 
 
 def asked_in_turn(model: ModelName | Model) -> tuple[ModelName | Model, ...]:
-    """Return the models of which any may answer in place of this one, the usual one first: the model itself for most.
+    """Return the models of which any may answer in place of this one, the usual one first; for most models the model itself.
 
-    A model object that asks others says them as `models`.
+    A model object that asks other models, as `FallbackModel` does, has them in `models`.
     """
     own: object = getattr(model, "models", None)
     if (
