@@ -183,6 +183,11 @@ class RunJournal:
         """Return a transaction in the database of the journal, which has not begun."""
         return self._table.transaction(guard, limit)
 
+    def check_held(self, sql: Sql) -> None:
+        """Raise `LeaseLost` if another process has taken the run; else none can until the transaction has ended."""
+        if self._claim is not None and not self._table.holds(sql, self._claim):
+            raise self._lost_error()
+
     def put(self, sql: Sql, row: RunRow) -> None:
         """Write a row in a transaction that does more, if this process still has the run."""
         if self._claim is not None and not self.over:

@@ -87,7 +87,7 @@ class ErrorTokens:
     def drop(self, record: RunRecord, token: str) -> None:
         """Revoke a token of `keep`, because the run ended with an error; not if that error has the token."""
         if record.writing is None or not record.keeps or record.writing.error() is not None:
-            self._tokens.revoke(token)
+            self._tokens.revoke(token, record)
 
     def _issued(self, record: RunRecord) -> str:
         """Return the token of a run: wait if another thread is keeping the run, else keep it."""
@@ -126,7 +126,7 @@ class ErrorTokens:
             writing.fail(failure)
         else:
             if not writing.set(token):  # too late: the error was told without it
-                safely(record, self._tokens.revoke, token)
+                safely(record, self._tokens.revoke, token, record)
         self._forget_late(writing)
 
     def _forget_late(self, writing: Promise[str]) -> None:
@@ -139,7 +139,7 @@ class ErrorTokens:
         record.by_error = False
         error.token = ""
         if token:
-            safely(record, self._tokens.revoke, token)
+            safely(record, self._tokens.revoke, token, record)
             if isinstance(self._tokens, StoredPauses):
                 record.revision += 1  # the store keeps the number of the pause that was withdrawn
 

@@ -14,7 +14,7 @@ from understudy.actors.runs.saving import save
 from understudy.actors.stores.database import Sql
 from understudy.actors.stores.pauses import PauseTable
 from understudy.diagnostics import emit
-from understudy.errors import StoreError, TokenLeased, TokenUsed, UnknownToken, in_words
+from understudy.errors import LeaseLost, StoreError, TokenLeased, TokenUsed, UnknownToken, in_words
 from understudy.vocabulary.checks import found_instead, named_safely
 from understudy.vocabulary.runs.left_runs import WaitingRun
 from understudy.vocabulary.runs.pause_store import LeasedPauseStore, PausedRun, PauseStore
@@ -107,7 +107,7 @@ class StoredPauses:
 
         Raises:
             StoreError: it could not be stored.
-            LeaseLost: the run was claimed for a turn, and another worker has its token now.
+            LeaseLost: another process has the run now; or it was claimed for a turn, and another worker has its token.
         """
         return self._put(record, None)
 
@@ -116,6 +116,7 @@ class StoredPauses:
 
         Raises:
             StoreError: it could not be stored.
+            LeaseLost: as for `issue`.
         """
         return self._put(record, KEPT_LIMITS)
 
@@ -132,9 +133,17 @@ class StoredPauses:
         paused = PausedRun(run_id=token.run_id, revision=token.revision, nonce=token.nonce, payload=payload)
         if hold is not None:
             self._commit(hold, paused, keep)
-        elif not self._ask(what, lambda: _yes_or_no("put", self._store.put(paused, keep=keep))):
+        elif not self._ask(what, lambda: self._stored(record, paused, keep)):
             raise self._failed(what, f"it has this run already, at pause {token.revision} or later, or still waiting")
         return str(token)
+
+    def _stored(self, record: RunRecord, paused: PausedRun, keep: float | None) -> bool:
+        # With a journal, in one transaction with a look at who has the run. Whoever takes it over looks for its pause
+        # after that, and so finds each pause that was ever stored: no other one can come between, from a frozen process
+        # or from a server that commits for a process that was killed.
+        if record.journal is not None and isinstance(self._store, PauseTable):
+            return self._store.put(paused, keep=keep, check=record.journal.journal.check_held)
+        return _yes_or_no("put", self._store.put(paused, keep=keep))
 
     @contextmanager
     def claimed(
@@ -284,11 +293,16 @@ class StoredPauses:
             store = named_safely(self._store)
             raise StoreError(f"what {store} has of run {token.run_id} cannot be read: {error}", store=store) from error
 
-    def revoke(self, token: str) -> None:
-        """Close the entry of a token that no caller has; if the store fails, an entry stays that nobody can use."""
+    def revoke(self, token: str, record: RunRecord | None = None) -> None:
+        """Close the entry of a token that no caller has; if the store fails, an entry stays that nobody can use.
+
+        Args:
+            token: to be closed.
+            record: of the run that got it here. If another process has the run now, that one may have told the token.
+        """
         given = Token.parse(token)
         if given is not None:
-            self._close(given.run_id, given.revision)
+            self._close(given.run_id, given.revision, record)
 
     def erase(self, user: str) -> int:
         """Do nothing: the store erases its entries itself."""
@@ -302,19 +316,29 @@ class StoredPauses:
         if record.turn_hold is not None:
             self._let_go(record.turn_hold, again)
         elif record.revision:
-            self._close(record.run_id, record.revision)
+            self._close(record.run_id, record.revision, record)
 
-    def _close(self, run_id: str, revision: int) -> None:
+    def _close(self, run_id: str, revision: int, record: RunRecord | None) -> None:
         try:
-            self._ask("", lambda: self._store.close(run_id, revision))
+            self._ask("", lambda: self._closed(run_id, revision, record))
+        except LeaseLost:
+            pass  # the entry is that of the process that has the run now
         except StoreError:
             store = named_safely(self._store)
             text = "the entry of run %s, which is over, could not be closed in %s"
             emit(WARNING, "pause_not_closed", {"run_id": run_id}, text, run_id, store, exc_info=True)
 
+    def _closed(self, run_id: str, revision: int, record: RunRecord | None) -> None:
+        if record is not None and record.journal is not None and isinstance(self._store, PauseTable):
+            self._store.close(run_id, revision, check=record.journal.journal.check_held)
+        else:
+            self._store.close(run_id, revision)
+
     def _ask(self, what: str, do: Callable[[], T]) -> T:
         try:
             return do()
+        except LeaseLost:
+            raise
         except StoreError as error:
             raise StoreError(f"{what} {named_safely(self._store)}: {error}", store=error.store) from error
         except Exception as error:

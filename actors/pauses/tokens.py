@@ -237,8 +237,8 @@ class Tokens:
             "us.configure(store='sqlite:///shop.db'), or pass the same system="
         )
 
-    def revoke(self, token: str) -> None:
-        """Forget a token that no caller has."""
+    def revoke(self, token: str, record: RunRecord | None = None) -> None:
+        """Forget a token that no caller has; no other process can have its run."""
         with self._lock:
             self._paused.pop(token, None)
             self._limits.pop(token, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
-from typing import cast
+from typing import TypeAlias, cast
 
 from understudy.vocabulary.runs.conversations import NO_USER
 from understudy.vocabulary.runs.pause_store import PausedRun
@@ -79,6 +79,12 @@ WHERE {HELD}
 """
 RELEASE = f"UPDATE understudy_pauses SET holder = NULL, leased_until = NULL WHERE {HELD}"
 
+Check: TypeAlias = Callable[[Sql], object]
+
+
+def _nothing(sql: Sql) -> None:
+    """Check nothing."""
+
 
 class PauseTable:
     """A `PauseStore` in a database. Each call blocks for the database; what is put is durable.
@@ -99,12 +105,14 @@ class PauseTable:
     def __repr__(self) -> str:
         return repr(self._database)
 
-    def put(self, paused: PausedRun, *, keep: float | None) -> bool:
+    def put(self, paused: PausedRun, *, keep: float | None, check: Check = _nothing) -> bool:
+        """Keep a paused run; `check` comes first in the transaction, and what it raises leaves everything as it was."""
         now = self._clock()
         row = _row(paused, keep, now)
 
         def write(sql: Sql) -> bool:
             checked_ids(paused.run_id)
+            check(sql)
             sql.execute(FORGET, {"now": now})
             return sql.execute(PUT, row).rowcount == 1
 
@@ -130,8 +138,15 @@ class PauseTable:
         row["forget_at"] = self._clock() + KEPT
         return lambda sql: sql.execute(TAKE, row).rowcount == 1
 
-    def close(self, run_id: str, revision: int) -> None:
-        self._changed(CLOSE, {"run_id": run_id, "revision": revision, "forget_at": self._clock() + KEPT})
+    def close(self, run_id: str, revision: int, *, check: Check = _nothing) -> None:
+        """Mark an entry as over; `check` is that of `put`."""
+        row: dict[str, SqlValue] = {"run_id": run_id, "revision": revision, "forget_at": self._clock() + KEPT}
+
+        def write(sql: Sql) -> None:
+            check(sql)
+            sql.execute(CLOSE, row)
+
+        self._database.write(write, durable=True)
 
     def count(self, user: str, app: str | None) -> int:
         """Return how many runs `erase` would remove."""

@@ -69,7 +69,8 @@ ON CONFLICT (run_id) DO UPDATE SET owner = excluded.owner, epoch = understudy_ru
     events_until = excluded.events_until
 RETURNING run, epoch
 """
-FENCE = "UPDATE understudy_runs SET epoch = epoch WHERE run = :run AND epoch = :epoch AND state = 'going'"
+_HOLD = "UPDATE understudy_runs SET epoch = epoch WHERE run = :run AND epoch = :epoch"
+FENCE = f"{_HOLD} AND state = 'going'"
 DROP_PATH = f"DELETE FROM understudy_run_rows WHERE run = :run AND path = :path AND kind != '{EVENT}'"
 DROP_ALL = "DELETE FROM understudy_run_rows WHERE run = :run"
 DROP_ROWS = f"{DROP_ALL} AND kind != '{EVENT}'"
@@ -256,6 +257,13 @@ class RunTable:
         """Write a row of a run in a transaction that does more; nothing if another process has the run, or it is over."""
         if sql.execute(FENCE, _of(claim)).rowcount == 1:
             _put(sql, claim, (row,))
+
+    def holds(self, sql: Sql, claim: Claim) -> bool:
+        """Whether no other process has taken a run since it was claimed; none can until the transaction has ended.
+
+        A run that has ended here is still held: its token may have to be withdrawn.
+        """
+        return sql.execute(_HOLD, _of(claim)).rowcount == 1
 
     def end(
         self,

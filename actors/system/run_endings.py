@@ -163,7 +163,7 @@ class SystemRunEndings(RunEndings[RunRecord]):
     def _revoke(self, record: RunRecord, token: str) -> None:
         """Forget a token that no caller got; that of a committed turn stands, for a caller with the token before it is told it."""
         if record.turn_hold is None:
-            safely(record, self._tokens.revoke, token)
+            safely(record, self._tokens.revoke, token, record)
 
     # --- called by anyone
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-from contextlib import AbstractContextManager, nullcontext
+import threading
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +16,14 @@ import understudy as us
 from tests.support import postgres
 from tests.support.freezing import LEASE, is_all_over, outcome_of, stop, watching
 from tests.support.killing import Effects, forked, worker
-from tests.support.scripts import eventually
+from tests.support.scripts import WAIT, eventually, finished
+from understudy.actors.journal.heartbeat import Heartbeat
 from understudy.actors.journal.run_owners import RunOwner, RunOwners
+from understudy.actors.pauses.error_tokens import ErrorTokens
+from understudy.actors.runs.record import RunRecord
+from understudy.actors.stores.pauses import PauseTable
 from understudy.actors.stores.sqlite_writers import writer_of
+from understudy.testing import says
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is stopped after a fork")
 
@@ -166,3 +174,140 @@ def test_a_child_of_a_killed_process_does_not_keep_its_runs(store: str, effects:
         os.close(reads)
 
     assert len(effects.noted) == 2
+
+
+def stops_before_its_pause(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have this process stop before it stores a pause, and not learn by a beat that another one has its run."""
+    put = PauseTable.put
+
+    def waits(beating: Heartbeat) -> float:
+        return WAIT
+
+    def stopping(table: PauseTable, paused: us.PausedRun, **named: Any) -> bool:
+        monkeypatch.setattr(Heartbeat, "beat", waits)
+        with between_transactions(store):
+            stop()
+        return put(table, paused, **named)
+
+    monkeypatch.setattr(PauseTable, "put", stopping)
+
+
+def stops_after_its_pause(store: str, monkeypatch: pytest.MonkeyPatch, then: Callable[[], object]) -> None:
+    """Have this process stop when it has stored a pause, and do something before it goes on."""
+    put = PauseTable.put
+
+    def stopping(table: PauseTable, paused: us.PausedRun, **named: Any) -> bool:
+        is_kept = put(table, paused, **named)
+        with between_transactions(store):
+            stop()
+        then()
+        return is_kept
+
+    monkeypatch.setattr(PauseTable, "put", stopping)
+
+
+@contextmanager
+def stopped(do: Callable[[], object]) -> Generator[Callable[[], object]]:
+    """Do something in a child that stops itself; yields what lets it go on and waits for its end."""
+    child = forked(do)
+    ended = False
+
+    def go_on() -> None:
+        nonlocal ended
+        if not ended:
+            ended = True
+            os.kill(child, signal.SIGCONT)
+            os.waitpid(child, 0)
+
+    try:
+        assert os.WIFSTOPPED(os.waitpid(child, os.WUNTRACED)[1])
+        yield go_on
+    finally:
+        go_on()
+
+
+def test_a_pause_that_a_stopped_process_stores_late_is_refused_and_that_of_the_new_process_stands(
+    store: str, effects: Effects, told: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The late one comes after the new process has looked for a pause, and before it stores its own."""
+    put = PauseTable.put
+    agent = worker("clerk", effects.tool().replace(approval=True), ["a"])
+
+    def run() -> None:
+        stops_before_its_pause(store, monkeypatch)
+        told.write_text(outcome_of(agent, us.ActorSystem("shop", store=store, lease=LEASE)))
+
+    with stopped(run) as go_on:
+
+        def comes_later(table: PauseTable, paused: us.PausedRun, **named: Any) -> bool:
+            go_on()
+            return put(table, paused, **named)
+
+        monkeypatch.setattr(PauseTable, "put", comes_later)
+        with watching(store, agent) as system:
+            eventually(lambda: is_all_over(store), "the run waits here")
+            (waits,) = system.pending()
+
+            assert finished(agent.resume(waits.token, us.Approve(), system=system)).text == "did a"
+            with pytest.raises(us.TokenUsed):
+                agent.resume(waits.token, us.Approve(), system=system)
+
+    assert told.read_text() == "LeaseLost"
+    assert len(effects.noted) == 1
+
+
+def test_an_error_of_a_stopped_process_has_no_token_for_a_run_that_is_done_elsewhere(
+    store: str, told: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = os.getpid()
+
+    def ask(request: us.ModelRequest) -> us.ModelTurn:
+        if os.getpid() == here:
+            return says("done")
+        raise us.RateLimited("too many", provider="p", retryable=True)
+
+    agent = us.Agent("clerk", model=us.FunctionModel(ask))
+
+    def run() -> None:
+        stops_before_its_pause(store, monkeypatch)
+        with pytest.raises(us.RateLimited) as caught:
+            agent.run("go", system=us.ActorSystem("shop", store=store, lease=LEASE))
+        told.write_text(caught.value.token + "; ".join(caught.value.__notes__))
+
+    with stopped(run) as go_on, watching(store, agent) as system:
+        eventually(lambda: is_all_over(store), "the run has ended here")
+        go_on()
+
+        assert system.pending() == []
+    assert told.read_text().startswith("It has no token: LeaseLost")
+
+
+def test_a_token_that_another_process_has_told_is_not_withdrawn_by_the_stopped_one(
+    store: str, effects: Effects, told: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stopped process has stored the pause. When it goes on, its run has ended by its beat before it tells the pause."""
+    agent = worker("clerk", effects.tool().replace(approval=True), ["a"])
+
+    def run() -> None:
+        system = us.ActorSystem("shop", store=store, lease=LEASE)
+        lost, dropped, drop = threading.Event(), threading.Event(), ErrorTokens.drop
+
+        def tells(tokens: ErrorTokens, record: RunRecord, token: str) -> None:
+            drop(tokens, record, token)
+            dropped.set()
+
+        monkeypatch.setattr(ErrorTokens, "drop", tells)
+        stops_after_its_pause(store, monkeypatch, lambda: lost.wait(WAIT))
+        error = agent.submit("go", system=system).exception(WAIT)
+        lost.set()
+        assert dropped.wait(WAIT)
+        told.write_text(type(error).__name__)
+
+    with stopped(run) as go_on, watching(store, agent) as system:
+        eventually(lambda: is_all_over(store), "the run waits here")
+        (waits,) = system.pending()
+        go_on()
+
+        assert finished(agent.resume(waits.token, us.Approve(), system=system)).text == "did a"
+    assert told.read_text() == "LeaseLost"
+    assert len(effects.noted) == 1

@@ -1,12 +1,19 @@
-"""The journal of a run and of the runs inside of it: whose rows are written and removed when."""
+"""The journal of a run and of the runs inside of it: whose rows are written and removed when, and whose pauses are kept."""
 
 from __future__ import annotations
 
+import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import understudy as us
+from tests.support.scripts import WAIT
 from understudy.actors.journal.run_journal import JournalPart, RunJournal
+from understudy.actors.stores.database import Sql
+from understudy.actors.stores.open_store import open_store
+from understudy.actors.stores.pauses import PauseTable
 from understudy.actors.stores.runs import AT_ONCE, NewRun, RunTable
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
 from understudy.orchestration.journal.rows import HEAD, JournalRow
@@ -80,3 +87,57 @@ def test_any_number_of_rows_is_written_in_order_and_the_newest_of_one_name_stays
     (run,) = rows.table.left("shop")
 
     assert [(row.name, row.body) for row in rows.table.rows(run.run)] == [(row.key, row.body) for row in written]
+
+
+PAUSED = us.PausedRun(run_id="shop-1", revision=1, nonce="n", payload="{}")
+
+
+class Pause:
+    """A run of one process, its pause, and another process that takes the run over."""
+
+    def __init__(self, url: str) -> None:
+        store = open_store(url)
+        assert store.runs is not None and isinstance(store.pauses, PauseTable)
+        self.table, self.pauses = store.runs, store.pauses
+        self.journal = RunJournal(self.table, "shop-1")
+        assert self.journal.accept(NewRun("shop-1", "shop", "clerk", "owner", None, None), "{}")
+
+    def take_over(self) -> us.PausedRun | None:
+        """Take the run over, and return the pause that is found then."""
+        (left,) = self.table.left("shop")
+        assert self.table.claim(left, "another") is not None
+        return self.pauses.get("shop-1")
+
+
+def test_a_run_is_not_taken_over_while_its_pause_is_being_stored(url: str) -> None:
+    """A server goes on with the transaction of a process that was killed."""
+    pause = Pause(url)
+    entered, looked = threading.Event(), threading.Event()
+
+    def check(sql: Sql) -> None:
+        pause.journal.check_held(sql)
+        entered.set()
+        looked.wait(0.5)
+
+    storing = threading.Thread(target=pause.pauses.put, args=(PAUSED,), kwargs={"keep": None, "check": check})
+    storing.start()
+    assert entered.wait(WAIT)
+    found = pause.take_over()
+    looked.set()
+    storing.join(WAIT)
+
+    assert found == PAUSED
+
+
+def test_a_process_neither_stores_nor_closes_a_pause_of_a_run_that_another_one_took_over(url: str) -> None:
+    pause = Pause(url)
+    pause.pauses.put(PAUSED, keep=None)
+    assert pause.take_over() == PAUSED
+
+    with pytest.raises(us.LeaseLost):
+        pause.pauses.close("shop-1", 1, check=pause.journal.check_held)
+    pause.pauses.take("shop-1", 1)
+    with pytest.raises(us.LeaseLost):
+        pause.pauses.put(replace(PAUSED, revision=2), keep=None, check=pause.journal.check_held)
+
+    assert pause.pauses.get("shop-1") == replace(PAUSED, state="taken")
