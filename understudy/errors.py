@@ -8,7 +8,7 @@
     │   ├── AuthenticationError         the key is missing or refused
     │   ├── ProviderTimeout             no answer in time; with a token to go on
     │   ├── ContextOverflow             the request is longer than the model's context window
-    │   ├── ContentBlocked              the prompt was refused, or the whole answer held back, because of what it says
+    │   ├── ContentBlocked              the prompt was refused, or the whole answer held back, because of its content
     │   └── BadReply                    the answer breaks the API's format
     ├── ToolError                       a tool failed, and the run was told to raise
     │   ├── ToolTimeout
@@ -47,7 +47,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar, Self, TypeVar, cast
+from typing import Any, ClassVar, Self, TypedDict, TypeVar, Unpack, cast
 
 from understudy.vocabulary.any_outcome import AnyOutcome
 from understudy.vocabulary.messages import NO_USAGE, JsonValue, Message, ModelTurn, ToolCall, Usage
@@ -205,6 +205,19 @@ class ProviderError(UnderstudyError):
         self.request_id = request_id
 
 
+class _OfProviderError(TypedDict, total=False):
+    """The arguments that every `ProviderError` takes beside its message, and beside those of its own class."""
+
+    provider: str
+    status: int | None
+    code: str
+    type: str
+    retry_after: float | None
+    retryable: bool
+    partial: ModelTurn | None
+    request_id: str
+
+
 class RateLimited(ProviderError):
     """The provider asked us to slow down (HTTP 429). Has a `.token`: `resume(token)` asks again."""
 
@@ -238,26 +251,9 @@ class ContextOverflow(ProviderError):
         limit: int | None = None,
         run_id: str = "",
         token: str = "",
-        provider: str = "",
-        status: int | None = None,
-        code: str = "",
-        type: str = "",
-        retry_after: float | None = None,
-        retryable: bool = False,
-        partial: ModelTurn | None = None,
-        request_id: str = "",
+        **more: Unpack[_OfProviderError],
     ) -> None:
-        super().__init__(
-            message,
-            provider=provider,
-            status=status,
-            code=code,
-            type=type,
-            retry_after=retry_after,
-            retryable=retryable,
-            partial=partial,
-            request_id=request_id,
-        )
+        super().__init__(message, **more)
         self.tokens = tokens
         self.limit = limit
         self.run_id = run_id
@@ -265,8 +261,9 @@ class ContextOverflow(ProviderError):
 
 
 class ContentBlocked(ProviderError):
-    """The provider refused the prompt, or held back the whole answer, because of what it says. Not retried, and its `.token` is
-    empty: the same prompt would be blocked again. Another model may answer it.
+    """The provider refused the prompt, or held back the whole answer, because of its content.
+
+    Not retried, and its `.token` is empty: the same prompt would be blocked again. Another model may answer it.
 
     Attributes:
         reason: the provider's own word for why, such as `SAFETY`, `content_filter` or `refusal`; empty if it has none.
@@ -280,26 +277,9 @@ class ContentBlocked(ProviderError):
         *,
         reason: str = "",
         categories: tuple[str, ...] = (),
-        provider: str = "",
-        status: int | None = None,
-        code: str = "",
-        type: str = "",
-        retry_after: float | None = None,
-        retryable: bool = False,
-        partial: ModelTurn | None = None,
-        request_id: str = "",
+        **more: Unpack[_OfProviderError],
     ) -> None:
-        super().__init__(
-            message,
-            provider=provider,
-            status=status,
-            code=code,
-            type=type,
-            retry_after=retry_after,
-            retryable=retryable,
-            partial=partial,
-            request_id=request_id,
-        )
+        super().__init__(message, **more)
         self.reason = reason
         self.categories = categories
 

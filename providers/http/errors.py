@@ -78,7 +78,7 @@ def _error(
     categories = refused_for(said, _message(said), status)
     if categories is not None:
         return ContentBlocked(
-            _message(said) or f"{provider} refused the request because of what it says",
+            _message(said) or f"{provider} refused the request because of its content",
             reason=_first(said, "code", "status", "type"),
             categories=categories,
             provider=provider,

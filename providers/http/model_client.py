@@ -130,7 +130,7 @@ class HttpModel(ABC):
             RateLimited: HTTP status 429, still, at the last attempt.
             ProviderTimeout: an attempt took longer than `timeout`.
             BadReply: the response breaks the API's format.
-            ContentBlocked: the provider refused the prompt, or held the whole answer back, because of what it says.
+            ContentBlocked: the provider refused the prompt, or held the whole answer back, because of its content.
             ProviderError: any other error of the API, or no connection.
             RunCancelled, RunTimedOut: the run that asks has ended.
             BudgetExceeded: the run's budget was used up while the call waited for a slot.

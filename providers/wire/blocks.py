@@ -1,4 +1,4 @@
-"""Recognises what a provider refuses or holds back because of what it says: in errors, and in turns."""
+"""Recognises what a provider refuses or holds back because of its content: in errors, and in turns."""
 
 from __future__ import annotations
 

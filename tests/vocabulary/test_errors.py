@@ -40,9 +40,9 @@ CLASSES = [
 def filled(cls: type[UnderstudyError]) -> UnderstudyError:
     """Make an error with something else than the default in every attribute."""
     given: dict[str, object] = {}
-    has_own = any("__init__" in vars(base) for base in cls.__mro__ if base.__module__ == errors.__name__)
-    for name, parameter in inspect.signature(cls).parameters.items() if has_own else ():
-        if parameter.kind is parameter.KEYWORD_ONLY:
+    own = [base for base in cls.__mro__ if base.__module__ == errors.__name__ and "__init__" in vars(base)]
+    for name, parameter in [entry for base in own for entry in inspect.signature(base).parameters.items()]:
+        if parameter.kind is parameter.KEYWORD_ONLY and name in vars(cls("")):
             is_number, is_claim = name in ("limit", "spent", "status"), name in ("inherited", "retryable")
             given[name] = 7 if is_number else 1.5 if name == "retry_after" else True if is_claim else "some"
     make: Callable[..., UnderstudyError] = cls
