@@ -13,9 +13,8 @@ from understudy.providers.http.client_options import ClientOptions
 from understudy.providers.http.credentials import KeyLike, Secret
 from understudy.vocabulary.messages import JsonObject, ModelRequest, ModelTurn
 
-MESSAGES_VERSION = (
-    "vertex-2023-10-16"  # Claude API, Claude on Vertex AI: it stands in the body, in place of the header.
-)
+MESSAGES_VERSION = "vertex-2023-10-16"
+"""Stands in the body, in place of the header (Claude API, Claude on Vertex AI)."""
 
 
 class VertexClaude(VertexModel):
@@ -62,6 +61,8 @@ class VertexClaude(VertexModel):
             api_version=api_version,
             **options,
         )
+
+    def _check_maker(self) -> None:
         if self.model.startswith("gemini"):
             raise ValueError(f"VertexClaude is the client of Claude; for Gemini write Vertex({self.model!r})")
 
@@ -75,7 +76,7 @@ class VertexClaude(VertexModel):
         return {**super()._auth(key), **beta_header(self._betas)}
 
     def _encode(self, request: ModelRequest) -> JsonObject:
-        body = {"anthropic_version": MESSAGES_VERSION, **wire.encode(request, self.model)}
+        body = {"anthropic_version": MESSAGES_VERSION, **wire.encode(request, self.model, self.provider)}
         if "model" not in request.settings.extra:
             del body["model"]  # it stands in the URL
         return body

@@ -27,33 +27,38 @@ TIMES: Mapping[bool | str, JsonObject] = {
 UNMARKED = ("thinking", "redacted_thinking")  # Claude API, Prompt caching: these blocks bear no mark.
 
 
-def settings_fields(settings: Settings, model: str, *, has_tools: bool) -> dict[str, JsonValue]:
+def settings_fields(
+    settings: Settings, model: str, *, has_tools: bool, provider: str = PROVIDER
+) -> dict[str, JsonValue]:
     """Return the fields that say how the model should answer.
+
+    Args:
+        provider: who serves the model, for errors.
 
     Raises:
         ValueError: the API or the model's family lacks a setting, or settings contradict each other.
     """
     family = family_of(FAMILIES, model)
     if settings.seed is not None:
-        refuse(PROVIDER, "seed")
+        refuse(provider, "seed")
     if settings.verbosity is not None:
-        refuse(PROVIDER, "verbosity", "say in the system prompt how long the answer should be")
-    mark_of(settings)
-    check_family(PROVIDER, family, settings)
-    body = _reasoning(settings, family)
-    body["max_tokens"] = _max_tokens(settings, family, body)
+        refuse(provider, "verbosity", "say in the system prompt how long the answer should be")
+    mark_of(settings, provider)
+    check_family(provider, family, settings)
+    body = _reasoning(settings, family, provider)
+    body["max_tokens"] = _max_tokens(settings, family, body, provider)
     plain: dict[str, JsonValue] = {
         "temperature": settings.temperature,
         "top_p": settings.top_p,
         "stop_sequences": list(settings.stop) or None,
-        "service_tier": tier_word(PROVIDER, TIERS, settings.service_tier),
+        "service_tier": tier_word(provider, TIERS, settings.service_tier),
         "tool_choice": _tool_choice(settings, has_tools) or None,
     }
     return body | {name: value for name, value in plain.items() if value is not None}
 
 
-def _reasoning(settings: Settings, family: Family) -> dict[str, JsonValue]:
-    word = reasoning_word(PROVIDER, family, settings)
+def _reasoning(settings: Settings, family: Family, provider: str) -> dict[str, JsonValue]:
+    word = reasoning_word(provider, family, settings)
     if word is None:
         return {}
     if settings.asked_reasoning == "off":
@@ -61,11 +66,11 @@ def _reasoning(settings: Settings, family: Family) -> dict[str, JsonValue]:
     if isinstance(word, str):
         return {"thinking": {"type": "adaptive"}, "output_config": {"effort": word}}
     if settings.tool_choice not in ("auto", "none"):  # Claude API, Extended thinking: tool use
-        refuse(PROVIDER, f"tool_choice={settings.tool_choice!r} for {family.name} while they reason", "use 'auto'")
+        refuse(provider, f"tool_choice={settings.tool_choice!r} for {family.name} while they reason", "use 'auto'")
     return {"thinking": {"type": "enabled", "budget_tokens": word}}
 
 
-def _max_tokens(settings: Settings, family: Family, reasoning: Mapping[str, JsonValue]) -> int:
+def _max_tokens(settings: Settings, family: Family, reasoning: Mapping[str, JsonValue], provider: str) -> int:
     """Claude API, Extended thinking: `max_tokens` counts the reasoning and must be above its budget."""
     thinking = reasoning.get("thinking")
     given = thinking.get("budget_tokens") if is_object(thinking) else None
@@ -75,7 +80,7 @@ def _max_tokens(settings: Settings, family: Family, reasoning: Mapping[str, Json
         return REASONING_MAX_TOKENS if adaptive else budget + DEFAULT_MAX_TOKENS
     if settings.max_tokens <= budget:
         raise ValueError(
-            f"settings: for anthropic max_tokens must be above the tokens for reasoning, "
+            f"settings: for {provider} max_tokens must be above the tokens for reasoning, "
             f"got {settings.max_tokens} and {budget}"
         )
     return settings.max_tokens
@@ -111,7 +116,7 @@ def with_choice_allowed(request: ModelRequest, model: str) -> Settings:
 # --- the cache
 
 
-def mark_of(settings: Settings) -> JsonObject | None:
+def mark_of(settings: Settings, provider: str = PROVIDER) -> JsonObject | None:
     """Return the mark for blocks that are cached; None to cache nothing, which is usual.
 
     Raises:
@@ -121,7 +126,7 @@ def mark_of(settings: Settings) -> JsonObject | None:
         return None
     if settings.cache not in TIMES:
         what = "caches with a name" if CACHED_CONTENT in str(settings.cache) else f"cache={settings.cache!r}"
-        refuse(PROVIDER, what, "expected True, False, '5m' or '1h'")
+        refuse(provider, what, "expected True, False, '5m' or '1h'")
     return TIMES[settings.cache]
 
 

@@ -46,7 +46,7 @@ from understudy.vocabulary.messages import (
     Usage,
 )
 
-from .settings import mark_of, marked, settings_fields, with_choice_allowed
+from .settings import PROVIDER, mark_of, marked, settings_fields, with_choice_allowed
 
 DIALECT = "anthropic"
 REASONS: dict[str, FinishReason] = {
@@ -67,8 +67,11 @@ MAX_IMAGE = 5 * 2**20  # Characters of base64; a longer image makes the API refu
 UNFIT_FOR_ID = re.compile(r"[^a-zA-Z0-9_-]")  # Anthropic API, Messages: the only characters in ids of tool calls.
 
 
-def encode(request: ModelRequest, model: str) -> JsonObject:
+def encode(request: ModelRequest, model: str, provider: str = PROVIDER) -> JsonObject:
     """Return the body for `request`.
+
+    Args:
+        provider: who serves the model, for errors.
 
     Raises:
         ValueError: the API lacks a setting, or settings contradict each other.
@@ -87,8 +90,8 @@ def encode(request: ModelRequest, model: str) -> JsonObject:
     if request.tools:
         body["tools"] = [_tool(tool, settings) for tool in request.tools]
     has_tools = bool(request.tools) or asks_for_tools(settings.extra)
-    body.update(settings_fields(settings, model, has_tools=has_tools))
-    mark = mark_of(settings)
+    body.update(settings_fields(settings, model, has_tools=has_tools, provider=provider))
+    mark = mark_of(settings, provider)
     if mark is not None:
         body = marked(body, mark)
     return lay_over(
@@ -162,7 +165,9 @@ def _document(part: FilePart) -> JsonObject:
     words = text_of(part)
     if words is None:
         what = f"{part.media_type}, as a URL" if part.url else part.media_type
-        raise ValueError(f"anthropic: a file must be a PDF, or text as UTF-8 that comes with its data; got {what}")
+        raise ValueError(
+            f"Anthropic's Messages API: a file must be a PDF, or text as UTF-8 that comes with its data; got {what}"
+        )
     return {"type": "text", "media_type": "text/plain", "data": words}
 
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Unpack
-
-from understudy.providers.http.client_options import ClientOptions
-from understudy.providers.http.credentials import KeyLike
 from understudy.vocabulary.messages import JsonObject, ModelRequest, ModelTurn
 
 from . import wire
 from .stream import GoogleStream
-from .vertex_model import API_VERSION, VertexModel
+from .vertex_model import VertexModel
 
 
 class Vertex(VertexModel):
@@ -34,26 +30,7 @@ class Vertex(VertexModel):
 
     publisher = "google"
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        access_token: KeyLike | None = None,
-        project: str | None = None,
-        location: str | None = None,
-        base_url: str | None = None,
-        api_version: str = API_VERSION,
-        **options: Unpack[ClientOptions],
-    ) -> None:
-        super().__init__(
-            model,
-            access_token=access_token,
-            project=project,
-            location=location,
-            base_url=base_url,
-            api_version=api_version,
-            **options,
-        )
+    def _check_maker(self) -> None:
         if self.model.startswith("claude"):
             raise ValueError(f"Vertex is the client of Gemini; for Claude write VertexClaude({self.model!r})")
 

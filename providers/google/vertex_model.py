@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar, Unpack
 from urllib.parse import quote
@@ -45,6 +46,11 @@ class VertexModel(HttpModel):
         self._version = checked_version(api_version)
         self._defaults = DefaultCredentials(self.provider)
         super().__init__(model, api_key=access_token, base_url=base_url, **options)
+        self._check_maker()
+
+    @abstractmethod
+    def _check_maker(self) -> None:
+        """Refuse a model of another maker, which has a client of its own; raises ValueError."""
 
     def _find_keys(self) -> KeySource:
         return self._defaults if self._given_key is None else super()._find_keys()

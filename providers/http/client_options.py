@@ -68,6 +68,6 @@ def show_options(made: type, base: Callable[..., None]) -> None:
     shared = inspect.signature(base).parameters
     named = [each for each in own.parameters.values() if each.kind is not each.VAR_KEYWORD]
     options = [shared[name] for name in ClientOptions.__annotations__ if name not in own.parameters]
-    shown: Any = explained(init, made.__name__, {}, also=ClientOptions.__annotations__)
+    shown: Any = explained(init, "", {}, also=ClientOptions.__annotations__)
     shown.__signature__ = own.replace(parameters=[*named, *options])
     cast(Any, made).__init__ = shown

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urlsplit
+
+WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*")
+"""What stands in a path begins with a letter or digit: servers read `..` as the folder above."""
 
 
 def checked_model(model: str) -> str:
@@ -53,7 +58,7 @@ def checked_version(version: str) -> str:
     """Return an `api_version` that can stand in a path or header."""
     if not isinstance(version, str):
         raise TypeError(f"api_version must be a string, got {type(version).__name__}")
-    if not version or not all(c.isascii() and (c.isalnum() or c in "-._") for c in version):
+    if not WORD.fullmatch(version):
         raise ValueError(f"api_version must be a word such as 'v1' or '2023-06-01', got {version!r}")
     return version
 
@@ -62,6 +67,6 @@ def checked_word(word: str, name: str) -> str:
     """Return a project or location that can stand in a path."""
     if not isinstance(word, str):
         raise TypeError(f"{name} must be a string, got {type(word).__name__}")
-    if not word or not all(c.isascii() and (c.isalnum() or c in "-._:") for c in word):
+    if not ID.fullmatch(word):
         raise ValueError(f"{name} must be an id of Google Cloud's, got {word!r}")
     return word

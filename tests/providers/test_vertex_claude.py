@@ -111,6 +111,25 @@ def test_without_a_project_the_error_names_its_variable() -> None:
 
 
 @pytest.mark.parametrize(
+    "settings",
+    [
+        Settings(seed=1),
+        Settings(verbosity="low"),
+        Settings(cache="24h"),
+        Settings(service_tier="flex"),
+        Settings(reasoning="xhigh"),
+        Settings(reasoning=2000, max_tokens=1500),
+        Settings(reasoning=2000, tool_choice="required"),
+        Settings(reasoning=2000, temperature=0.5),
+    ],
+    ids=repr,
+)
+def test_refused_settings_are_those_of_vertex(settings: Settings) -> None:
+    with pytest.raises(ValueError, match=r"^settings: (for )?vertex (has|max_tokens)"):
+        client(Answers()).check_settings(settings)
+
+
+@pytest.mark.parametrize(
     ("status", "body", "code"),
     [
         (
@@ -168,6 +187,9 @@ def test_a_typed_answer_comes_by_a_tool() -> None:
     [
         ({"project": "a/b"}, ValueError, "project must be an id"),
         ({"location": ""}, ValueError, "location must be an id"),
+        ({"location": ".."}, ValueError, "location must be an id"),
+        ({"project": ".."}, ValueError, "project must be an id"),
+        ({"api_version": ".."}, ValueError, "api_version must be a word"),
         ({"access_token": 7}, TypeError, "access_token must be a string"),
         ({"betas": "a"}, TypeError, "betas must be a list"),
         ({"extra_headers": {"Anthropic-Beta": "b"}, "betas": ["a"]}, ValueError, "the client sends it itself"),

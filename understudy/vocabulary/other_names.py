@@ -86,7 +86,7 @@ def explains_arguments(what: str, elsewhere: Mapping[str, str]) -> Callable[[C],
 def explained(init: F, what: str, elsewhere: Mapping[str, str], *, also: Collection[str] = ()) -> F:
     """Return a constructor that names the right argument where it gets an unknown one, as `explains_arguments` says.
 
-    `also` names the arguments that it takes besides those of its signature.
+    `also` names the arguments that it takes besides those of its signature. An empty `what` is the name of the object's class.
 
     Raises:
         TypeError: from the constructor, as Python raises it for any function.
@@ -97,7 +97,7 @@ def explained(init: F, what: str, elsewhere: Mapping[str, str], *, also: Collect
     @wraps(init)
     def checked(self: object, *arguments: Any, **named: Any) -> None:
         if not named.keys() <= known:
-            raise TypeError(_explanation(what, sorted(named.keys() - known), known, elsewhere))
+            raise TypeError(_explanation(what or type(self).__name__, sorted(named.keys() - known), known, elsewhere))
         init(self, *arguments, **named)
 
     return cast(F, checked)
