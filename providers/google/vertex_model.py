@@ -52,6 +52,9 @@ class VertexModel(HttpModel):
     def _check_maker(self) -> None:
         """Refuse a model of another maker, which has a client of its own; raises ValueError."""
 
+    def unset_place(self) -> str:
+        return PROJECT if self._given_project is None and first_set(PROJECT) is None else ""
+
     def _find_keys(self) -> KeySource:
         return self._defaults if self._given_key is None else super()._find_keys()
 

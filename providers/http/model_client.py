@@ -191,6 +191,15 @@ class HttpModel(ABC):
         """The limit of its calls in flight: its own, or that of the key of its latest call."""
         return self._own_in_flight or (_BEFORE_ANY_CALL if self._limited is None else self._limited[2].in_flight)
 
+    def unset_keys(self) -> tuple[str, ...]:
+        """Return the environment variables of the key, if the next call needs one of them and none is set."""
+        variables = self._key_variables() if self._given_key is None else ()
+        return variables if first_set(*variables) is None else ()
+
+    def unset_place(self) -> str:
+        """Return the environment variable that says where the next call goes, if it has no default and is not set."""
+        return ""
+
     def known_keys(self) -> list[Secret]:
         """Return the given key, and the key and secret headers of the latest call, so that a recording can hide them."""
         given = [self._given_key] if isinstance(self._given_key, Secret) else []
@@ -210,6 +219,10 @@ class HttpModel(ABC):
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError(f"{self!r} is not pickled: it may hold a key; make it anew where it is needed")
+
+    def _key_variables(self) -> tuple[str, ...]:
+        """Return the environment variables of the key, if a call needs one."""
+        return KEYS.get(self.provider, ())
 
     def _find_keys(self) -> KeySource:
         """Return the source of the key: the parameter, else the environment; raises AuthenticationError if there is none."""

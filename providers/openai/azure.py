@@ -68,6 +68,9 @@ class AzureOpenAI(HttpModel):
         given = None if endpoint is None else _endpoint(endpoint, "endpoint")
         super().__init__(deployment, api_key=api_key if token is None else token, base_url=given, **options)
 
+    def unset_place(self) -> str:
+        return ENDPOINT if self.base_url is None and first_set(ENDPOINT) is None else ""
+
     def _find_keys(self) -> KeySource:
         parameter = "api_key= or token" if self._given_key is None else self._key_parameter
         return key_source(self._given_key, KEYS[self.provider], parameter, self.provider)

@@ -57,6 +57,11 @@ class OpenAI(HttpModel):
             self.provider = self.preset.name
         super().__init__(model, api_key=api_key, base_url=base_url, **options)
 
+    def _key_variables(self) -> tuple[str, ...]:
+        if self.preset is None:
+            return super()._key_variables()
+        return self.preset.key_variables if self.preset.needs_key else ()
+
     def _find_keys(self) -> KeySource:
         if self.preset is None:
             return super()._find_keys()

@@ -47,6 +47,47 @@ def test_supervisors_are_told_apart_from_what_can_be_run(shop: Path, capsys: pyt
     assert json.loads(capsys.readouterr().out)["files"][0]["supervisors"] == ["desk"]
 
 
+def test_a_place_that_is_not_set_is_told_and_one_that_is_given_is_not(
+    shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("AZURE_OPENAI_ENDPOINT", "GOOGLE_CLOUD_PROJECT", "OLLAMA_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "some-key")
+    agents = (
+        "[{id: a, model: azure:my-gpt%s}, {id: b, model: vertex:gemini-2.5-flash%s}, {id: c, model: ollama:llama3.2}]"
+    )
+    (shop / "nowhere.yaml").write_text(f"agents: {agents % ('', '')}")
+    (shop / "there.yaml").write_text(f"agents: {agents % (', endpoint: https://a.example', ', project: p')}")
+
+    assert main(["check", "nowhere.yaml", "there.yaml"]) == 0
+    assert [line for line in capsys.readouterr().out.splitlines() if "agents" not in line] == [
+        "nowhere.yaml: all is well",
+        "  note: AZURE_OPENAI_ENDPOINT is not set, so azure cannot be called",
+        "  note: GOOGLE_CLOUD_PROJECT is not set, so vertex takes the project of Google's default credentials",
+        "there.yaml: all is well",
+    ]
+    assert main(["check", "nowhere.yaml", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["files"][0]["missing_places"]
+    assert told == {"azure": "AZURE_OPENAI_ENDPOINT", "vertex": "GOOGLE_CLOUD_PROJECT"}
+
+
+def test_a_model_that_was_given_its_key_misses_none(
+    shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("OPENAI_API_KEY", "GROQ_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    (shop / "own.py").write_text(
+        "import understudy as us\n"
+        "with_key = us.OpenAI('gpt-4o', api_key=lambda: 'k')\n"
+        "without = us.OpenAI('llama', preset='groq')\n"
+    )
+    (shop / "own.yaml").write_text("agents: [{id: a, model: {name: with_key}}, {id: b, model: {name: without}}]")
+
+    assert main(["check", "own.yaml", "--tools", "own.py"]) == 0
+    notes = [line for line in capsys.readouterr().out.splitlines() if "note" in line]
+    assert notes == ["  note: GROQ_API_KEY is not set, so groq cannot be called"]
+
+
 def test_a_key_that_is_set_is_not_missed_and_not_shown(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,7 +12,9 @@ from understudy.commandline.report import COMPLETE, USAGE
 from understudy.errors import SpecError
 from understudy.orchestration import Agent, ParallelAgent, SequentialAgent, SubAgent, Workflow
 from understudy.orchestration.graph.spec import handed_over
-from understudy.providers.http.environment import KEYS, first_set
+from understudy.providers import resolve
+from understudy.providers.http.model_client import HttpModel
+from understudy.vocabulary.models import ModelName, asked_in_turn
 
 from . import options
 from .loading import agents_in, load, problems_of
@@ -40,6 +42,8 @@ exit status:
   2    something is wrong with one of them
 """
 
+PLACES = {"vertex": "vertex takes the project of Google's default credentials"}
+"""Provider -> what happens without the variable of its place."""
 KINDS: tuple[tuple[str, type[object]], ...] = (
     ("agents", Agent),
     ("sequences", SequentialAgent),
@@ -89,6 +93,7 @@ class Checked:
         tools: names of tools, and whether each needs an approval.
         not_loaded: names of tools in files that were not run.
         missing: the key variables of each provider for which none is set.
+        places: the variables that say where providers are called, by provider, where they are not set.
     """
 
     file: str
@@ -100,6 +105,7 @@ class Checked:
     tools: dict[str, bool] = field(default_factory=dict[str, bool])
     not_loaded: tuple[str, ...] = ()
     missing: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    places: dict[str, str] = field(default_factory=dict[str, str])
 
     def lines(self) -> list[str]:
         """Return the lines for people, without the problems."""
@@ -117,6 +123,9 @@ class Checked:
                 lines.append(f"  note: the prompt of task {name!r} in {id} names no task, so {told}")
         for provider, variables in self.missing.items():
             lines.append(f"  note: {' or '.join(variables)} is not set, so {provider} cannot be called")
+        for provider, variable in self.places.items():
+            instead = PLACES.get(provider, f"{provider} cannot be called")
+            lines.append(f"  note: {variable} is not set, so {instead}")
         return lines
 
     def _named(self, id: str) -> str:
@@ -138,6 +147,7 @@ class Checked:
             "tools": [*self.tools],
             "not_loaded": [*self.not_loaded],
             "missing_keys": {provider: [*variables] for provider, variables in self.missing.items()},
+            "missing_places": {**self.places},
         }
 
 
@@ -145,6 +155,7 @@ def check(loaded: LoadedSpec, file: str) -> Checked:
     """Collect the contents of a loaded spec."""
     runners = loaded.runners.values()
     agents = agents_in(runners)
+    clients = _clients(agents)
     kinds = {kind: [one.id for one in runners if isinstance(one, type_)] for kind, type_ in KINDS}
     return Checked(
         file,
@@ -160,7 +171,8 @@ def check(loaded: LoadedSpec, file: str) -> Checked:
             if not isinstance(tool, SubAgent)
         },
         loaded.not_loaded,
-        _missing_keys(agents),
+        {client.provider: unset for client in clients if (unset := client.unset_keys())},
+        {client.provider: place for client in clients if (place := client.unset_place())},
     )
 
 
@@ -170,8 +182,8 @@ def _handed_over(workflow: Workflow) -> dict[str, list[str]]:
     return {name: before for name, before in found.items() if before}
 
 
-def _missing_keys(agents: Sequence[Agent[object]]) -> dict[str, tuple[str, ...]]:
-    models = [model for agent in agents for model in getattr(agent.model, "models", (agent.model,))]  # of a fallback
-    providers = [getattr(model, "provider", None) for model in models]
-    needed = {name: KEYS[name] for name in providers if isinstance(name, str) and KEYS.get(name)}
-    return {name: variables for name, variables in needed.items() if first_set(*variables) is None}
+def _clients(agents: Sequence[Agent[object]]) -> list[HttpModel]:
+    """Return the clients of the agents' models that are on a network."""
+    models = [model for agent in agents for model in asked_in_turn(agent.model)]
+    clients = [resolve(model) if isinstance(model, ModelName) else model for model in models]
+    return [client for client in clients if isinstance(client, HttpModel)]
