@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
 from understudy.errors import AuthenticationError
+from understudy.vocabulary.checks import checked_plain, found_instead
 
 from .environment import KEYLESS, KEYS, first_set, refuse_offline
 
@@ -144,7 +145,7 @@ def checked_key(key: KeyLike | None, parameter: str) -> Secret | Callable[[], st
     """Check a key parameter without asking for the key.
 
     Raises:
-        TypeError: the key is not a string, Secret or function.
+        TypeError: the key is not a string, Secret or function, or an `async def`.
         ValueError: the key is empty.
     """
     if key is None or isinstance(key, Secret):
@@ -154,6 +155,7 @@ def checked_key(key: KeyLike | None, parameter: str) -> Secret | Callable[[], st
             raise ValueError(f"{parameter} must not be empty; leave it out to use the environment")
         return Secret(key)
     if callable(key):
+        checked_plain(parameter, key)
         return key
     raise TypeError(f"{parameter} must be a string, a Secret or a function, got {type(key).__name__}")
 
@@ -217,7 +219,7 @@ def wrapped(key: str | Secret, provider: str) -> Secret:
     value = key.reveal() if isinstance(key, Secret) else key
     if not isinstance(value, str):
         raise AuthenticationError(
-            f"the key function for {provider} must return a string, got {type(value).__name__}", provider=provider
+            f"the key function for {provider} must return a string, got {found_instead(value)}", provider=provider
         )
     value = value.strip()
     if not value or not value.isascii() or not value.isprintable():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import NoReturn
 
 from understudy.vocabulary.messages import JsonObject, JsonValue
@@ -26,9 +27,19 @@ def tier_word(provider: str, tiers: Mapping[str, str], tier: str | None) -> str 
     A word that is not neutral is the provider's own, and goes as it is.
 
     Raises:
-        ValueError: the API lacks this tier.
+        ValueError: the API lacks this tier, or the word looks like a misspelt one.
     """
-    if tier is None or tier not in NEUTRAL_TIERS:
+    if tier is None:
+        return None
+    if tier not in NEUTRAL_TIERS:
+        known = {*tiers, *tiers.values()}
+        near = get_close_matches(tier.lower(), known, 1, cutoff=0.8)
+        if near and tier not in known:
+            refuse(
+                provider,
+                f"service_tier={tier!r}",
+                f"did you mean {near[0]!r}? For a word of the provider's own use extra",
+            )
         return tier
     if tier not in tiers:
         refuse(provider, f"service_tier={tier!r}", f"expected {', '.join(tiers) or 'none, so leave it out'}")

@@ -298,6 +298,28 @@ def test_a_key_that_fits_into_no_header_is_an_error_that_does_not_quote_it(key: 
     assert key not in "".join(traceback.format_exception(caught.value))
 
 
+@pytest.mark.parametrize("name", EVERYWHERE)
+def test_a_coroutine_is_no_function_of_keys(name: str) -> None:
+    async def key() -> str:
+        return "k" * 20
+
+    with pytest.raises(TypeError, match="must be a plain function, not async def"):
+        EVERYWHERE[name](Answers(), key)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # the mistake under test
+
+
+@pytest.mark.filterwarnings("error")  # that a coroutine was never awaited
+@pytest.mark.parametrize("found", ["a coroutine; write a plain function", "None"])
+def test_a_function_that_returns_no_key_is_an_error_that_says_so(found: str) -> None:
+    async def key() -> str:
+        return "k" * 20
+
+    answers = Answers()
+    client = OpenAI("m", api_key=lambda: key() if "coroutine" in found else None, transport=answers)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # the mistake under test
+    with pytest.raises(AuthenticationError, match=f"the key function for openai must return a string, got {found}"):
+        client.complete(HELLO)
+    assert answers.requests == []
+
+
 def test_a_key_function_is_asked_again_once_after_401() -> None:
     keys = iter(["old", "new", "newer"])
     answers = Answers(busy(401), ok())
