@@ -77,6 +77,8 @@ def fitted(body: JsonObject, request: ModelRequest, model: str, preset: Preset) 
         fit.pop(name, None)
     if "tool_choice" in fit and "tool_choice" not in settings.extra:
         _fit_choice(fit, request, model, preset)
+    elif preset.says_auto and fit.get("tools"):
+        fit.setdefault("tool_choice", "auto")
     if preset.call_id_length is not None and is_array(fit["messages"]):
         fit["messages"] = [_with_ids(message, preset.call_id_length) for message in fit["messages"]]
     return fit
@@ -99,10 +101,14 @@ def _fit_choice(body: dict[str, JsonValue], request: ModelRequest, model: str, p
         if not _is_for_answer(request):
             refuse(preset.name, f"tool_choice={request.settings.tool_choice!r} for {model}", "use 'auto' or 'none'")
         del body["tool_choice"]
-    elif is_object(body["tool_choice"]) and not preset.names_tools:
+    elif is_object(body["tool_choice"]) and preset.forced_by == "word":
         if len(request.tools) != 1:
             refuse(preset.name, "tool_choice by the name of a tool", "write 'required'")
         body["tool_choice"] = "required"
+    elif body["tool_choice"] == "required" and preset.forced_by == "name":
+        if len(request.tools) != 1:
+            refuse(preset.name, "tool_choice='required'", "write the name of a tool")
+        body["tool_choice"] = {"type": "function", "function": {"name": request.tools[0].name}}
 
 
 def _with_ids(message: JsonValue, length: int) -> JsonValue:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,7 @@ SERVERS = {
     "llamacpp": Row(
         "http://127.0.0.1:8080/v1", "LLAMA_API_KEY", needs_key=False, echo="reasoning_content", typed="schema"
     ),
+    "llama-cpp-python": Row("http://127.0.0.1:8000/v1", "LLAMA_CPP_PYTHON_API_KEY", needs_key=False),
     "openrouter": Row("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", echo="reasoning"),
     "groq": Row(
         "https://api.groq.com/openai/v1", "GROQ_API_KEY", max_tokens="max_completion_tokens", lacks=("verbosity",)
@@ -171,7 +173,8 @@ def test_a_setting_that_a_server_lacks_is_refused_and_others_are_sent(name: str,
         with pytest.raises(ValueError, match=f"agent 'a': settings: {name} has no {setting}"):
             us.Agent("a", model=f"{name}:m", tools=[_look], settings=request.settings)
     else:
-        assert VALUES[setting] in asked(name, request).values()
+        is_named = (name, setting) == ("llama-cpp-python", "tool_choice")
+        assert (NAMED if is_named else VALUES[setting]) in asked(name, request).values()
 
 
 @each_server
@@ -305,6 +308,7 @@ BY_TOOL = ModelRequest(
     [
         ("ollama", "m", None),
         ("llamacpp", "m", "required"),
+        ("llama-cpp-python", "m", {"type": "function", "function": {"name": "final_answer"}}),
         ("deepseek", "deepseek-reasoner", None),
         ("deepseek", "deepseek-chat", {"type": "function", "function": {"name": "final_answer"}}),
         ("groq", "m", {"type": "function", "function": {"name": "final_answer"}}),
@@ -345,11 +349,45 @@ def test_a_forced_tool_is_refused_when_the_agent_is_made_for_models_that_take_no
         assert sent.body().get("tool_choice") == (None if choice == "auto" else choice)
 
 
-def test_a_choice_by_name_is_refused_where_only_words_are_known() -> None:
-    tools = (TOOL, replace(TOOL, name="other"))
+NAMED = {"type": "function", "function": {"name": "look"}}
 
-    with pytest.raises(ValueError, match="llamacpp has no tool_choice by the name of a tool; write 'required'"):
-        asked("llamacpp", ModelRequest([user_message("Hi")], tools=tools, settings=Settings(tool_choice="look")))
+
+@pytest.mark.parametrize(
+    ("name", "choice", "sent", "error"),
+    [
+        ("llamacpp", "look", "required", "llamacpp has no tool_choice by the name of a tool; write 'required'"),
+        ("llamacpp", "required", "required", ""),
+        ("llama-cpp-python", "look", NAMED, ""),
+        ("llama-cpp-python", "required", NAMED, "has no tool_choice='required'; write the name of a tool"),
+        ("llama-cpp-python", "none", "none", ""),
+        ("vllm", "look", NAMED, ""),
+        ("vllm", "required", "required", ""),
+    ],
+)
+def test_a_forced_tool_is_said_as_the_server_knows_it_or_refused_if_it_might_be_another(
+    name: str, choice: str, sent: object, error: str
+) -> None:
+    def asking(*tools: ToolSpec) -> object:
+        request = ModelRequest([user_message("Hi")], tools=tools, settings=Settings(tool_choice=choice))
+        return asked(name, request)["tool_choice"]
+
+    assert asking(TOOL) == sent
+    with pytest.raises(ValueError, match=error) if error else nullcontext():
+        assert asking(TOOL, replace(TOOL, name="other")) == sent
+
+
+@each_server
+@pytest.mark.parametrize("extra", [{}, {"tool_choice": "none"}])
+def test_a_server_that_leaves_tools_out_without_a_choice_is_told_that_the_model_may_call_them(
+    name: str, extra: dict[str, JsonValue]
+) -> None:
+    settings = Settings(extra=extra)
+    with_tools = asked(name, ModelRequest([user_message("Hi")], tools=(TOOL,), settings=settings))
+    without = asked(name, ModelRequest([user_message("Hi")], settings=settings))
+
+    said = {"tool_choice": "auto"} if name == "llama-cpp-python" else {}
+    assert {key: value for key, value in with_tools.items() if key == "tool_choice"} == {**said, **extra}
+    assert {key: value for key, value in without.items() if key == "tool_choice"} == extra
 
 
 @pytest.mark.parametrize(

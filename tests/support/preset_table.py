@@ -53,8 +53,12 @@ def _otherwise(preset: Preset) -> list[str]:
         found.append(f"`{preset.seed_field}` for `seed`")
     if not preset.stream_options:
         found.append("no `stream_options`")
-    if not preset.names_tools:
+    if preset.forced_by == "word":
         found.append("`required` for a single tool's name")
+    if preset.forced_by == "name":
+        found.append("a single tool's name for `required`")
+    if preset.says_auto:
+        found.append("`tool_choice` also where it is `auto`")
     if preset.unforced:
         found.append(f"no forced tool to models with `{preset.unforced}` in their names")
     if preset.call_id_length is not None:

@@ -26,6 +26,9 @@ REFUSABLE = (
 TypedBy = Literal["schema", "schema unless tools", "tool"]
 """How a server holds a model to the form of a typed answer."""
 
+ForcedBy = Literal["name or word", "name", "word"]
+"""How a request may force a tool."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
@@ -61,8 +64,11 @@ class Preset:
     """Whether a stream must be asked for its counts of tokens."""
     lacks: tuple[str, ...] = ()
     """Settings that the server ignores or refuses: a request with one is a `ValueError`."""
-    names_tools: bool = True
-    """Whether `tool_choice` may name a tool."""
+    forced_by: ForcedBy = "name or word"
+    """How `tool_choice` forces a tool: by the name of one, or by the word `required`. If a request has one tool, the server is sent
+    the way that it takes; else the other way is a `ValueError`."""
+    says_auto: bool = False
+    """Whether `tool_choice` must be sent where it is `auto`: the server offers a model no tools without it."""
     unforced: str = ""
     """A pattern of models that refuse a forced tool: `tool_choice` with one is a `ValueError`; the tool of a typed answer is
     offered to them and not forced."""
@@ -96,12 +102,13 @@ CHOICES: dict[str, tuple[object, ...]] = {
     "typed_by": ("schema", "schema unless tools", "tool"),
     "reasoning_field": ("reasoning_content", "reasoning", ""),
     "max_tokens_field": ("max_tokens", "max_completion_tokens"),
+    "forced_by": ("name or word", "name", "word"),
 }
 
 
 def _check(name: str, value: object) -> None:
     match name:
-        case "needs_key" | "stream_options" | "names_tools":
+        case "needs_key" | "stream_options" | "says_auto":
             _must(isinstance(value, bool), name, "True or False", value)
         case "key_variables" | "lacks":
             _must(_are_words(value), name, "a tuple of strings", value)
@@ -160,7 +167,19 @@ PRESETS = _by_name(
             needs_key=False,
             typed_by="schema unless tools",
             reasoning_field="reasoning_content",
-            names_tools=False,
+            forced_by="word",
+        ),
+        # llama-cpp-python, server with the chat format chatml-function-calling: without tool_choice it leaves the tools out,
+        # and `required` is an error. A response_format must be text or json_object.
+        Preset(
+            name="llama-cpp-python",
+            address="http://127.0.0.1:8000",
+            address_variable="LLAMA_CPP_PYTHON_BASE_URL",
+            key_variables=("LLAMA_CPP_PYTHON_API_KEY",),
+            needs_key=False,
+            typed_by="tool",
+            forced_by="name",
+            says_auto=True,
         ),
         # OpenRouter API, Structured outputs: only some models behind it have schemas.
         Preset(
