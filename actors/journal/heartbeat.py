@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import threading
 import weakref
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from functools import partial
 from logging import ERROR, WARNING
 
+from understudy.actors.stores.database import Sql
 from understudy.actors.stores.process_locks import Locks
 from understudy.actors.threads.forked import Stage, at_fork
 from understudy.diagnostics import emit
@@ -48,6 +51,10 @@ class Heartbeat:
         """The last one that was started."""
         self._driven: set[object] = set()
         self._is_failing = False
+        self._beaten_as = ""
+        """The name under which the process has beaten, and not removed its row since."""
+        self._is_first = threading.Lock()
+        """Held by the thread whose transaction has the first beat: the beats of several would be in each other's way."""
 
     def keep_for(self, lease: float) -> None:
         """Let others wait so many seconds for a beat; of several leases, the longest one holds."""
@@ -62,6 +69,22 @@ class Heartbeat:
             except RuntimeError as cause:
                 self.leave(run)
                 raise AgentDown(f"no thread can be started to beat for this process: {cause}") from cause
+
+    @contextmanager
+    def first_beat(self, name: str) -> Generator[Callable[[Sql], object] | None]:
+        """Yield what beats in the transaction in which the process takes a run; None if it has beaten, or is about to.
+
+        So others know at once in which life of the server it has its lock. If the server starts again before the thread
+        has beaten, the process keeps its run.
+        """
+        if self._beaten_as == name or not self._is_first.acquire(blocking=False):
+            yield None
+            return
+        try:
+            yield partial(self._owners.beat_in, owner=name, lease=self._lease)
+            self._beaten_as = name
+        finally:
+            self._is_first.release()
 
     def leave(self, run: object) -> None:
         """Note that the process drives a run no longer."""
@@ -90,9 +113,10 @@ class Heartbeat:
     # --- on the thread
 
     def _tick(self, before: threading.Thread | None) -> None:
+        pause, idle = min(self._interval, AGAIN), 0.0  # the transaction of the first run has the first beat
         if before is not None:
-            before.join()  # it may be about to remove the row in which this one beats
-        pause, idle = self.beat(), 0.0
+            before.join()  # it may be about to remove the row of that beat
+            pause = self.beat()
         self._sweep()
         while True:
             self._wake.wait(pause)
@@ -113,7 +137,8 @@ class Heartbeat:
         """Beat once, and return the pause before the next beat. A failure is logged, once until a beat succeeds."""
         driven = [(run, number) for run in list(self._driven) if isinstance(run, RunJournal) and (number := run.number)]
         try:
-            found = self._owners.beat(self._locks.name(), self._lease, [number for _, number in driven])
+            name = self._locks.name()
+            found = self._owners.beat(name, self._lease, [number for _, number in driven])
         except BaseException as error:  # whatever it is: without beats, others take the runs
             if not self._is_failing:
                 self._is_failing = True
@@ -121,7 +146,7 @@ class Heartbeat:
                 unexpected = None if isinstance(error, StoreError) else error
                 emit(WARNING, "beat_failed", {}, text, self._lease, in_words(error), exc_info=unexpected)
             return min(self._interval, AGAIN)
-        self._is_failing = False
+        self._is_failing, self._beaten_as = False, name
         for run, number in driven:
             _heed(run, found.get(number))
         return self._interval
@@ -141,6 +166,7 @@ class Heartbeat:
             self._is_on = bool(self._driven)
             if self._is_on:
                 return False
+            self._beaten_as = ""
         with suppress(StoreError):
             self._owners.remove(self._locks.name())
         return True

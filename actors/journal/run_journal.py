@@ -75,6 +75,7 @@ class RunJournal:
         accepted: str,
         rows: Sequence[JournalRow] = (),
         also: Callable[[Sql], bool] | None = None,
+        beat: Callable[[Sql], object] | None = None,
         *,
         keeps_events: bool = False,
     ) -> bool:
@@ -85,6 +86,7 @@ class RunJournal:
             accepted: what begins it anew, until it has rows.
             rows: of a run that goes on.
             also: what else is done in the transaction; if it returns False, nothing is done.
+            beat: tells in the transaction that this process lives, also if `also` returns False.
             keeps_events: whether its events are kept.
 
         Returns:
@@ -94,12 +96,18 @@ class RunJournal:
             StoreError: the store failed; the run is not accepted.
         """
         given = [RunRow("", *row) for row in rows]
-        self._claim = self._table.accept(run, accepted, rows=given, also=also, keeps_events=keeps_events)
+        self._claim = self._table.accept(run, accepted, rows=given, also=also, beat=beat, keeps_events=keeps_events)
         return self._is_had_by(run.owner)
 
-    def claim(self, left: StoredRun, owner: str, only_if: Callable[[Sql], bool] | None = None) -> bool:
+    def claim(
+        self,
+        left: StoredRun,
+        owner: str,
+        only_if: Callable[[Sql], bool] | None = None,
+        beat: Callable[[Sql], object] | None = None,
+    ) -> bool:
         """Take over a run that was left; False if another process was first, or `only_if`. Raises `StoreError`."""
-        self._claim = self._table.claim(left, owner, only_if)
+        self._claim = self._table.claim(left, owner, only_if, beat)
         return self._is_had_by(owner)
 
     def _is_had_by(self, owner: str) -> bool:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING
 
+from understudy.actors.stores.database import Sql
 from understudy.actors.stores.process_locks import Locks
 from understudy.actors.stores.runs import NewRun, RunRow, RunTable, StoredRun
 from understudy.errors import LeaseLost
@@ -95,6 +97,10 @@ class RunJournals:
         """Return who a run is, with this process as its owner. Raises `StoreError` if the process can have no name."""
         return NewRun(run_id, self._app, runner_id, self._locks.name(), options.user_id, options.conversation_id)
 
+    def first_beat(self, run: NewRun) -> AbstractContextManager[Callable[[Sql], object] | None]:
+        """Yield what beats for this process in the transaction in which it accepts a run; None if it has beaten."""
+        return self._heartbeat.first_beat(run.owner)
+
     def ended(self, journal: RunJournal) -> None:
         """Note that this process does not drive a run any more, unless it has gone on with it under another journal."""
         self._driven.remove(journal)
@@ -145,7 +151,9 @@ class RunJournals:
         try:
             self._heartbeat.drive(journal)
             only_if = None if silent_at is None else partial(is_silent, owner=left.owner, beats=silent_at)
-            is_claimed = journal.claim(left, self._locks.name(), only_if)
+            owner = self._locks.name()
+            with self._heartbeat.first_beat(owner) as beat:
+                is_claimed = journal.claim(left, owner, only_if, beat)
         finally:
             if not is_claimed:
                 self.ended(journal)

@@ -97,13 +97,16 @@ class RunOwners:
         Returns:
             Number of each of these runs -> where it stands; a run that was removed is missing.
         """
-        values: dict[str, SqlValue] = {"owner": owner, "lease": lease, "host": socket.gethostname(), "pid": os.getpid()}
 
         def work(sql: Sql) -> dict[int, Standing]:
-            sql.execute(self._beat, values)
+            self.beat_in(sql, owner, lease)
             return _standings(sql, runs)
 
         return self._write_first(work)
+
+    def beat_in(self, sql: Sql, owner: str, lease: float) -> None:
+        """Tell others in a transaction that does more that an owner lives; args as for `beat`."""
+        sql.execute(self._beat, {"owner": owner, "lease": lease, "host": socket.gethostname(), "pid": os.getpid()})
 
     def remove(self, owner: str) -> None:
         """Forget an owner that drives no runs, or is gone."""

@@ -177,6 +177,7 @@ class RunTable:
         *,
         rows: Sequence[RunRow] = (),
         also: Callable[[Sql], bool] | None = None,
+        beat: Callable[[Sql], object] | None = None,
         keeps_events: bool = False,
     ) -> Claim | None:
         """Note that a process drives a run from now on: a new one, or one that was paused.
@@ -186,6 +187,7 @@ class RunTable:
             accepted: what begins it anew, until it has rows.
             rows: of a run that goes on.
             also: what else is done in the transaction; if it returns False, nothing is done.
+            beat: tells in the transaction that the process lives, also if `also` returns False.
             keeps_events: whether its events are kept.
 
         Returns:
@@ -197,6 +199,8 @@ class RunTable:
         row["conversation_id"] = None if run.conversation_id is None else id_text(run.conversation_id)
 
         def write(sql: Sql) -> Claim | None:
+            if beat is not None:
+                beat(sql)
             if also is not None and not also(sql):
                 return None
             _forget(sql, now)
@@ -320,11 +324,22 @@ class RunTable:
         values = {"run": left.run, "epoch": left.epoch}
         return self._database.read(lambda sql: sql.execute(IS_LEFT, values).fetchone()) is not None
 
-    def claim(self, left: StoredRun, owner: str, only_if: Callable[[Sql], bool] | None = None) -> Claim | None:
-        """Take a run over; None if another process was first, or `only_if`, called in the transaction, returned False."""
+    def claim(
+        self,
+        left: StoredRun,
+        owner: str,
+        only_if: Callable[[Sql], bool] | None = None,
+        beat: Callable[[Sql], object] | None = None,
+    ) -> Claim | None:
+        """Take a run over; None if another process was first, or `only_if`, called in the transaction, returned False.
+
+        `beat` is that of `accept`.
+        """
         values: dict[str, SqlValue] = {"run": left.run, "epoch": left.epoch, "owner": owner}
 
         def take(sql: Sql) -> Claim | None:
+            if beat is not None:
+                beat(sql)
             if (only_if is not None and not only_if(sql)) or sql.execute(CLAIM, values).rowcount != 1:
                 return None
             return Claim(left.run, left.epoch + 1, next_event(sql, left.run))

@@ -121,7 +121,8 @@ class Journaling:
         is_accepted = False
         try:
             rows, written = record.rows_for(part) if goes_on else ([], part.written)
-            is_accepted = part.journal.accept(named_, accepted, rows, also, keeps_events=record.keeps_events)
+            with self.journals.first_beat(named_) as beat:
+                is_accepted = part.journal.accept(named_, accepted, rows, also, beat, keeps_events=record.keeps_events)
         finally:
             if not is_accepted:
                 self.journals.ended(part.journal)

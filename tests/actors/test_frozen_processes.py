@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from tests.support.freezing import LEASE, is_all_over, outcome_of, stop, watchin
 from tests.support.killing import Effects, forked, worker
 from tests.support.scripts import WAIT, eventually, finished
 from understudy.actors.journal.heartbeat import Heartbeat
-from understudy.actors.journal.run_owners import RunOwner, RunOwners
+from understudy.actors.journal.run_owners import RunOwner, RunOwners, Standing
 from understudy.actors.pauses.error_tokens import ErrorTokens
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.stores.pauses import PauseTable
@@ -135,6 +135,54 @@ def test_a_server_that_starts_again_costs_no_process_its_runs(
             before = len(looks)
             eventually(lambda: len(looks) > before + 5, "the store is looked into again")
             os.write(writes, b".")
+            os.waitpid(child, 0)
+
+            assert system.in_flight == 0
+    os.close(reads)
+    os.close(writes)
+
+    assert told.read_text() == "did a"
+    assert len(effects.noted) == 1
+
+
+def test_a_server_that_starts_again_before_the_first_beat_of_a_process_costs_it_no_run(
+    effects: Effects, told: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads, writes = os.pipe()
+    looks, going, beat = list[list[RunOwner]](), RunOwners.going, RunOwners.beat
+
+    def counted(owners: RunOwners, app: str) -> list[RunOwner]:
+        looks.append(going(owners, app))
+        return looks[-1]
+
+    def delayed(owners: RunOwners, owner: str, lease: float, runs: Sequence[int] = ()) -> dict[int, Standing]:
+        os.read(reads, 1)
+        return beat(owners, owner, lease, runs)
+
+    @us.tool
+    def act(ctx: us.ToolContext, word: str) -> str:
+        """Act, and wait."""
+        effects.note(ctx.call_key)
+        os.read(reads, 1)
+        return f"did {word}"
+
+    agent = worker("clerk", act, ["a"])
+
+    def run(store: str) -> None:
+        monkeypatch.setattr(RunOwners, "beat", delayed)
+        told.write_text(outcome_of(agent, us.ActorSystem("shop", store=store, lease=60.0)))
+
+    with postgres.running() as server:
+        store = server.new_database()
+        child = forked(lambda: run(store))
+        monkeypatch.setattr(RunOwners, "going", counted)
+        with watching(store, agent) as system:
+            eventually(lambda: len(effects.noted) == 1, "the run waits in its tool")
+            server.kill()
+            server.start()
+            before = len(looks)
+            eventually(lambda: len(looks) > before + 5, "the store is looked into again")
+            os.write(writes, b"." * 20)
             os.waitpid(child, 0)
 
             assert system.in_flight == 0

@@ -142,6 +142,23 @@ def test_a_claim_after_the_lease_refuses_what_the_owner_writes_later(stage: Stag
     journals.ended(journal)
 
 
+def test_a_claim_is_the_first_beat_of_a_process_that_has_not_beaten(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(owners: RunOwners, owner: str, lease: float, runs: Sequence[int] = ()) -> dict[int, Standing]:
+        raise us.StoreError("the server starts again")
+
+    monkeypatch.setattr(RunOwners, "beat", fails)
+    journals, (left,) = stage.journals(), stage.table.left("shop")
+    journal = journals.claim(left)
+    assert journal is not None
+
+    (owner,) = stage.owners.going("shop")
+    journals.ended(journal)
+
+    assert (owner.owner, owner.beats, owner.lease) == ("8", 0, LEASE)
+
+
 def test_no_lease_is_over_for_a_process_that_could_not_write_a_beat_itself(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

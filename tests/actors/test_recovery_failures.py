@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,10 +46,10 @@ def test_a_store_that_fails_once_costs_no_run(
     leave_runs(agent, store, effects, 3)
     claim, answers = RunTable.claim, iter([True, False, True, True])
 
-    def fails_once(table: RunTable, left: StoredRun, owner: str, only_if: None) -> Claim | None:
+    def fails_once(table: RunTable, left: StoredRun, owner: str, *others: Any) -> Claim | None:
         if not next(answers):
             raise StoreError("the disk is full")
-        return claim(table, left, owner, only_if)
+        return claim(table, left, owner, *others)
 
     monkeypatch.setattr(RunTable, "claim", fails_once)
     system = us.ActorSystem("shop", store=store)

@@ -18,6 +18,7 @@ LIMITS = "orchestration/agent/limits.py"
 
 TEST_RUNS = "tests/actors/test_runs.py"
 TEST_TOOL_CALLS = "tests/actors/test_tool_calls.py"
+TEST_RUN_JOURNAL = "tests/actors/test_run_journal.py"
 TEST_STORED_PAUSES = "tests/actors/test_stored_pauses.py"
 TEST_CONVERSATIONS = "tests/actors/test_conversations.py"
 TEST_SCENARIOS = "tests/orchestration/test_scenarios.py"
@@ -75,6 +76,13 @@ MUTANTS = (
         "state = 'waiting' AND holder = :holder",
         "state = 'waiting' AND holder IS NOT NULL",
         ("tests/actors/test_leases.py::test_an_entry_under_a_lease_waits_and_is_nobody_elses",),
+    ),
+    Mutant(
+        "a process that lost its run stores a pause of it",
+        "actors/journal/run_journal.py",
+        "if self._claim is not None and not self._table.holds(sql, self._claim)",
+        "if self._claim is None",
+        (f"{TEST_RUN_JOURNAL}::test_a_process_neither_stores_nor_closes_a_pause_of_a_run_that_another_one_took_over",),
     ),
     Mutant(
         "a turn in memory changes the run that its token stands for",
