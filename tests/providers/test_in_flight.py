@@ -7,15 +7,13 @@ import random
 import socket
 import threading
 import time
-from collections.abc import Generator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import Future
 
 import httpx
 import pytest
 
 from tests.hosts.forking import in_child
-from tests.support.http import EVERYWHERE, HEAD, HELLO, REPLY, Answers, FakeTime, read_request, speaking, within
+from tests.support.http import EVERYWHERE, HEAD, HELLO, REPLY, Answers, FakeTime, pool, read_request, speaking, within
 from tests.support.scripts import WAIT, eventually
 from understudy.errors import ProviderError, ProviderTimeout, RunCancelled, RunTimedOut, UnderstudyError
 from understudy.providers import Anthropic, Gemini, OpenAI, Timing, Vertex
@@ -55,16 +53,6 @@ def model(address: str, most: int) -> OpenAI:
 def take(limit: InFlight) -> str:
     with limit.slot():
         return "had a slot"
-
-
-@contextmanager
-def pool(threads: int) -> Generator[ThreadPoolExecutor]:
-    """Lend threads; what still waits at the end has failed the test already and is not waited for."""
-    lent = ThreadPoolExecutor(threads)
-    try:
-        yield lent
-    finally:
-        lent.shutdown(wait=False)
 
 
 # --- the limit

@@ -7,8 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Generator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from concurrent.futures import Future, wait
 from functools import partial
 from typing import Any
 
@@ -17,7 +16,7 @@ import pytest
 
 import understudy as us
 from tests.hosts.forking import in_child
-from tests.support.http import HEAD, HELLO, REPLY, Answers, FakeTime, read_request, speaking, within
+from tests.support.http import HEAD, HELLO, REPLY, Answers, FakeTime, pool, read_request, speaking, within
 from tests.support.scripts import WAIT, eventually
 from understudy.errors import ProviderError, ProviderTimeout, RateLimited, RunCancelled, RunTimedOut
 from understudy.providers import OpenAI, Vertex
@@ -52,15 +51,6 @@ def limiter_of(client: OpenAI | Vertex, key: str = "k", url: str = "https://a.te
 def take(limits: Limiter, until: float = float("inf")) -> str:
     with limits.call(400, until=until):
         return "was sent"
-
-
-@contextmanager
-def pool(threads: int) -> Generator[ThreadPoolExecutor]:
-    lent = ThreadPoolExecutor(threads)
-    try:
-        yield lent
-    finally:
-        lent.shutdown(wait=False)
 
 
 def refuse(limits: Limiter, seconds: float) -> None:

@@ -10,34 +10,26 @@ import httpx
 import pytest
 
 import understudy as us
+from tests.support import bodies
 from tests.support.wire import obj
-from understudy.providers.anthropic import wire as anthropic_wire
 from understudy.providers.anthropic.families import FAMILIES as CLAUDE
-from understudy.providers.google import wire as google_wire
 from understudy.providers.google.families import FAMILIES as GEMINI
 from understudy.providers.http.model_client import HttpModel
-from understudy.providers.openai import wire as openai_wire
 from understudy.providers.openai.families import COMPATIBLE, OPENAI, is_own_host
 from understudy.providers.openai.families import FAMILIES as GPT
-from understudy.providers.openai.responses import request as responses_wire
 from understudy.providers.settings_page import APIS, NONE, SAMPLES, TOOL, Api, by_api, cell, settings_page
 from understudy.providers.wire.families import Family, family_of
 from understudy.vocabulary.messages import JsonObject, ModelRequest, Settings, user_message
 
+APIS_OF = {"responses": "openai-responses", "server": "openai/server"}
+"""Prefix of a model here -> the API, where they differ."""
+
 
 def body_of(model: str, settings: Settings) -> JsonObject:
     """Return the request body for a model string; `server:` stands for a compatible server, `responses:` for that API."""
-    provider, _, name = model.partition(":")
+    prefix, _, name = model.partition(":")
     request = ModelRequest((user_message("Hello"),), settings=settings)
-    match provider:
-        case "anthropic":
-            return anthropic_wire.encode(request, name)
-        case "responses":
-            return responses_wire.encode(request, [], name)
-        case "openai" | "server":
-            return openai_wire.encode(request, name, official=provider == "openai")
-        case _:
-            return google_wire.encode(request, name, provider=provider)
+    return bodies.body_of(APIS_OF.get(prefix, prefix), request, name)
 
 
 def changes(model: str, settings: Settings) -> JsonObject:

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 import pydantic
 import pytest
 
 import understudy as us
 from tests.support import wire
+from tests.support.bodies import body_of
 from tests.support.clients import client
 from tests.support.http import HELLO
 from tests.support.wire import Case, obj
-from understudy.providers.anthropic import wire as anthropic_wire
-from understudy.providers.google import wire as google_wire
-from understudy.providers.openai import wire as openai_wire
-from understudy.providers.openai.responses import request as responses_request
 from understudy.vocabulary.messages import JsonObject, OutputSpec, Settings, ToolSpec
 
 FORM: JsonObject = {
@@ -30,31 +25,15 @@ FORM: JsonObject = {
 OUTPUT = OutputSpec("Verdict", FORM)
 REQUEST = replace(HELLO, output=OUTPUT)
 OPEN = OutputSpec("Counts", {"type": "object", "additionalProperties": {"type": "integer"}})
-Encode: TypeAlias = Callable[[us.ModelRequest], JsonObject]
+APIS = ("openai", "openai-responses", "anthropic", "gemini")
 LOOK = ToolSpec("look", "Look.", {"type": "object", "properties": {}})
-
-
-def from_openai(request: us.ModelRequest) -> JsonObject:
-    return openai_wire.encode(request, "m", official=True)
-
-
-def from_responses(request: us.ModelRequest) -> JsonObject:
-    return responses_request.encode(request, [], "m")
-
-
-def from_anthropic(request: us.ModelRequest) -> JsonObject:
-    return anthropic_wire.encode(request, "m")
-
-
-def from_google(request: us.ModelRequest) -> JsonObject:
-    return google_wire.encode(request, "gemini-2.5-flash", provider="gemini")
 
 
 # --- what each API is sent
 
 
 def test_openai_is_sent_a_strict_schema() -> None:
-    assert from_openai(REQUEST)["response_format"] == {
+    assert body_of("openai", REQUEST)["response_format"] == {
         "type": "json_schema",
         "json_schema": {
             "name": "Verdict",
@@ -71,7 +50,7 @@ def test_openai_is_sent_a_strict_schema() -> None:
 
 
 def test_openai_is_sent_a_schema_that_cannot_be_strict_as_it_is() -> None:
-    assert from_openai(replace(HELLO, output=OPEN))["response_format"] == {
+    assert body_of("openai", replace(HELLO, output=OPEN))["response_format"] == {
         "type": "json_schema",
         "json_schema": {"name": "Counts", "strict": False, "schema": OPEN.schema},
     }
@@ -81,12 +60,15 @@ def test_openai_is_sent_a_schema_that_cannot_be_strict_as_it_is() -> None:
 def test_the_responses_api_is_sent_the_same_form_in_a_field_of_its_own(output: OutputSpec) -> None:
     request = replace(HELLO, output=output, settings=Settings(extra={"text": {"verbosity": "low"}}))
 
-    form = obj(from_openai(replace(HELLO, output=output))["response_format"])["json_schema"]
-    assert from_responses(request)["text"] == {"format": {"type": "json_schema", **obj(form)}, "verbosity": "low"}
+    form = obj(body_of("openai", replace(HELLO, output=output))["response_format"])["json_schema"]
+    assert body_of("openai-responses", request)["text"] == {
+        "format": {"type": "json_schema", **obj(form)},
+        "verbosity": "low",
+    }
 
 
 def test_anthropic_is_sent_a_closed_schema() -> None:
-    assert from_anthropic(REQUEST)["output_config"] == {
+    assert body_of("anthropic", REQUEST)["output_config"] == {
         "format": {
             "type": "json_schema",
             "schema": {
@@ -103,7 +85,7 @@ def test_anthropic_is_sent_a_closed_schema() -> None:
 def test_an_effort_of_the_users_stands_beside_the_form_for_anthropic() -> None:
     settings = Settings(extra={"output_config": {"effort": "low"}})
 
-    sent = obj(from_anthropic(replace(REQUEST, settings=settings))["output_config"])
+    sent = obj(body_of("anthropic", replace(REQUEST, settings=settings))["output_config"])
 
     assert sent["effort"] == "low"
     assert "format" in sent
@@ -112,7 +94,7 @@ def test_an_effort_of_the_users_stands_beside_the_form_for_anthropic() -> None:
 def test_google_is_sent_the_schema_with_its_constants_as_choices() -> None:
     settings = Settings(temperature=0.0)
 
-    assert from_google(replace(REQUEST, settings=settings))["generationConfig"] == {
+    assert body_of("gemini", replace(REQUEST, settings=settings))["generationConfig"] == {
         "temperature": 0.0,
         "responseMimeType": "application/json",
         "responseJsonSchema": {
@@ -122,23 +104,21 @@ def test_google_is_sent_the_schema_with_its_constants_as_choices() -> None:
     }
 
 
-@pytest.mark.parametrize("encode", [from_openai, from_responses, from_anthropic, from_google])
+@pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("output", [None, replace(OUTPUT, tool="final_answer")])
-def test_without_a_form_or_where_a_tool_takes_the_answer_no_form_is_sent(
-    encode: Encode, output: OutputSpec | None
-) -> None:
-    text = json.dumps(encode(replace(HELLO, output=output)))
+def test_without_a_form_or_where_a_tool_takes_the_answer_no_form_is_sent(api: str, output: OutputSpec | None) -> None:
+    text = json.dumps(body_of(api, replace(HELLO, output=output)))
 
     assert not any(word in text for word in ("response_format", "output_config", "responseMimeType", "json_schema"))
 
 
-@pytest.mark.parametrize("encode", [from_openai, from_responses, from_anthropic, from_google])
-def test_the_tool_that_takes_the_answer_is_sent_as_any_other(encode: Encode) -> None:
+@pytest.mark.parametrize("api", APIS)
+def test_the_tool_that_takes_the_answer_is_sent_as_any_other(api: str) -> None:
     tools = (LOOK, ToolSpec("final_answer", "Answer.", FORM))
 
-    by_form = encode(replace(HELLO, tools=tools, output=replace(OUTPUT, tool="final_answer")))
+    by_form = body_of(api, replace(HELLO, tools=tools, output=replace(OUTPUT, tool="final_answer")))
 
-    assert by_form == encode(replace(HELLO, tools=tools))
+    assert by_form == body_of(api, replace(HELLO, tools=tools))
     assert json.dumps(by_form).count('"final_answer"') == 1
 
 

@@ -6,11 +6,8 @@ import base64
 
 import pytest
 
+from tests.support.bodies import body_of
 from tests.support.wire import objs
-from understudy.providers.anthropic import wire as anthropic_wire
-from understudy.providers.google import wire as google_wire
-from understudy.providers.openai import wire as openai_wire
-from understudy.providers.openai.responses.input_items import items_of
 from understudy.vocabulary.messages import (
     FilePart,
     ImagePart,
@@ -41,13 +38,13 @@ def last_of(api: str, *results: ToolResult) -> list[JsonObject]:
     request = request_with(*results)
     match api:
         case "anthropic":
-            return objs(objs(anthropic_wire.encode(request, "m")["messages"])[-1]["content"])
+            return objs(objs(body_of(api, request)["messages"])[-1]["content"])
         case "openai-responses":
-            return [*items_of(request.messages, official=True, reasons=True, store=False)[len(results) :]]
+            return objs(body_of(api, request)["input"])[len(results) :]
         case "openai":
-            return objs(openai_wire.encode(request, "m", official=True)["messages"])[1:]
+            return objs(body_of(api, request)["messages"])[1:]
         case _:
-            return objs(objs(google_wire.encode(request, "m", provider="gemini")["contents"])[-1]["parts"])
+            return objs(objs(body_of("gemini", request)["contents"])[-1]["parts"])
 
 
 def looked(*parts: ImagePart | FilePart, id: str = "c1", content: str = "Two things.") -> ToolResult:

@@ -12,10 +12,10 @@ import pydantic
 import pytest
 
 import understudy as us
+from tests.support import bodies
 from tests.support.wire import obj, objs
 from understudy.providers.anthropic import wire as anthropic_wire
 from understudy.providers.google import wire as google_wire
-from understudy.providers.openai import wire as openai_wire
 from understudy.providers.settings_page import APIS, SAMPLES, changes
 from understudy.vocabulary.messages import (
     JsonObject,
@@ -48,14 +48,7 @@ MODELS = {"openai": "gpt-5", "anthropic": "claude-opus-5", "gemini": "gemini-2.5
 
 def body_of(provider: str, settings: Settings, *tools: ToolSpec, model: str = "", **more: Any) -> JsonObject:
     request = ModelRequest((user_message("Hello"),), "Be kind.", tools, settings, **more)
-    name = model or MODELS[provider]
-    match provider:
-        case "openai":
-            return openai_wire.encode(request, name, official=True)
-        case "anthropic":
-            return anthropic_wire.encode(request, name)
-        case _:
-            return google_wire.encode(request, name, provider=provider)
+    return bodies.body_of(provider, request, model or MODELS[provider])
 
 
 # --- the cache

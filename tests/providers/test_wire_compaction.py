@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from tests.support import wire
+from tests.support.bodies import body_of
 from tests.support.compaction import WINDOW, compacted_spec, is_summary, long_history, next_call
 from tests.support.compaction_player import MARK, Player, marked
 from understudy.orchestration import AgentRun
-from understudy.providers.anthropic import wire as anthropic
-from understudy.providers.google import wire as google
-from understudy.providers.openai import wire as openai
-from understudy.vocabulary.messages import JsonValue, Message, ModelRequest, ModelTurn, ToolResult, says
+from understudy.vocabulary.messages import Message, ModelTurn, ToolResult, says
 from understudy.vocabulary.runs.token_estimates import request_tokens
 
 pytestmark = pytest.mark.skipif(not wire.FOLDER.is_dir(), reason=wire.MISSING)
 CASES = {case.name: case for case in wire.cases()}
-ENCODERS: dict[str, Callable[[ModelRequest, str], JsonValue]] = {
-    "openai": lambda request, model: openai.encode(request, model, official=True)["messages"],
-    "anthropic": lambda request, model: anthropic.encode(request, model)["messages"],
-    "gemini": lambda request, model: google.encode(request, model, provider="gemini")["contents"],
-    "vertex": lambda request, model: google.encode(request, model, provider="vertex")["contents"],
-}
 LOOPS = [
     "openai-chat-tool-loop-b.2",
     "anthropic-msgs-thinking-tool-loop-b.2",
@@ -51,8 +41,8 @@ def test_a_recorded_turn_is_sent_as_it_was_after_a_compaction(name: str) -> None
 
     request = next_call(run).request
     assert summaries
-    encode = ENCODERS[case.provider]
-    ours, theirs = encode(request, case.model), encode(recorded, case.model)
+    messages = "contents" if case.provider in ("gemini", "vertex") else "messages"
+    ours, theirs = (body_of(case.provider, each, case.model)[messages] for each in (request, recorded))
     assert isinstance(ours, list)
     assert isinstance(theirs, list)
     sent_since = len(theirs) - 1 - bool(recorded.system and case.provider == "openai")
@@ -75,8 +65,8 @@ def test_300_turns_after_a_recorded_conversation_fit_into_8000_tokens_for_every_
     assert len(player.requests) == 301
     for request in player.requests:
         assert request_tokens(request) <= WINDOW
-        for encode in ENCODERS.values():
-            assert encode(request, "a-model")
+        for api in ("openai", "anthropic", "gemini", "vertex"):
+            assert body_of(api, request)
     context = player.run.state.context
     assert context is not None
     covered = {mark for m in list(player.run.messages)[: context.upto] for mark in MARK.findall(str(m))}

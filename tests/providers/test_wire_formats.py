@@ -9,15 +9,14 @@ from types import MappingProxyType
 import httpx
 import pytest
 
+from tests.support.bodies import body_of, responses_body
 from tests.support.http import HELLO, MAKERS, OPENAI_REPLY, Answers
 from tests.support.wire import obj, objs
 from understudy.orchestration.agent.calls import cut_calls
 from understudy.providers.anthropic import wire as anthropic_wire
 from understudy.providers.google import wire as google_wire
 from understudy.providers.openai import wire as openai_wire
-from understudy.providers.openai.responses import request as responses_request
 from understudy.providers.openai.responses.answer import decode as decode_response
-from understudy.providers.openai.responses.input_items import items_of
 from understudy.vocabulary.messages import (
     FilePart,
     ImagePart,
@@ -45,22 +44,7 @@ STAND_IN = "skip_thought_signature_validator"
 
 
 def encode(dialect: str, request: ModelRequest, model: str = "gemini-2.5-flash") -> JsonObject:
-    match dialect:
-        case "openai":
-            return openai_wire.encode(request, "m", official=True)
-        case "openai-responses":
-            return responses_body(request)
-        case "anthropic":
-            return anthropic_wire.encode(request, "m")
-        case "openai/mistral" | "openai/groq":
-            return openai_wire.encode(request, "m", official=False, dialect=dialect)
-        case _:
-            return google_wire.encode(request, model, provider="gemini")
-
-
-def responses_body(request: ModelRequest, model: str = "m", *, official: bool = True) -> JsonObject:
-    history = items_of(request.messages, official=official, reasons=True, store=False)
-    return responses_request.encode(request, history, model, official=official)
+    return body_of("gemini", request, model) if dialect == "google" else body_of(dialect, request)
 
 
 def with_settings(dialect: str, settings: Settings) -> JsonObject:

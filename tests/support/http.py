@@ -7,6 +7,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -41,6 +42,16 @@ def within(scope: Scope, action: Callable[[], T]) -> T:
         return action()
 
     return contextvars.copy_context().run(act)
+
+
+@contextmanager
+def pool(threads: int) -> Generator[ThreadPoolExecutor]:
+    """Lend threads for calls. At the end it waits for none: a call that still waits then belongs to a test that has failed."""
+    lent = ThreadPoolExecutor(threads)
+    try:
+        yield lent
+    finally:
+        lent.shutdown(wait=False)
 
 
 class FakeTime:
