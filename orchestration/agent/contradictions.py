@@ -153,6 +153,7 @@ def counts_of(usage: Usage) -> dict[str, int]:
         "output_tokens": usage.output_tokens,
         "cached_tokens": usage.cached_tokens,
         "cache_write_tokens": usage.cache_write_tokens,
+        "cache_write_1h_tokens": usage.cache_write_1h_tokens,
         "reasoning_tokens": usage.reasoning_tokens,
     }
     return {name: count for name, count in counts.items() if count is not None}

@@ -32,7 +32,10 @@ MOST = 2**63
 """Counts stay below this: the parser of saved texts does not read longer numbers."""
 _REASONS = frozenset(get_args(FinishReason))
 _ERROR_KINDS = frozenset(get_args(ToolErrorKind))
-_COUNTS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens")
+_COUNTS = (
+    *("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "cache_write_1h_tokens"),
+    "reasoning_tokens",
+)
 _KINDS: dict[type, str] = {
     TextPart: "text",
     ToolCall: "tool_call",
@@ -123,6 +126,7 @@ def _is_usual_usage(usage: Usage) -> bool:
         usage.output_tokens,
         usage.cached_tokens,
         usage.cache_write_tokens,
+        usage.cache_write_1h_tokens,
         usage.reasoning_tokens,
     ):
         if count is not None and (type(count) is not int or not 0 <= count < MOST):

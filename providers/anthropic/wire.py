@@ -281,4 +281,5 @@ def usage_in(body: JsonObject) -> Usage:
         cache_write_tokens=written,
         reasoning_tokens=count(inner(usage, "output_tokens_details"), "thinking_tokens"),
         raw=kept(usage, "usage"),
+        cache_write_1h_tokens=count(inner(usage, "cache_creation"), "ephemeral_1h_input_tokens") or None,
     )

@@ -137,6 +137,9 @@ class PriceGrammar(Grammar):
     output: float = Field(ge=0, description="what the model produced, reasoning included")
     cached_input: float | None = Field(default=None, ge=0, description="what was read from a cache; null: as `input`")
     cache_write: float | None = Field(default=None, ge=0, description="what was written to a cache; null: as `input`")
+    cache_write_1h: float | None = Field(
+        default=None, ge=0, description="what was written to be kept for an hour; null: as `cache_write`"
+    )
 
 
 class BudgetGrammar(Grammar):

@@ -211,6 +211,7 @@ EVERYTHING: dict[str, Options] = {
             "output": "7 0 1.5",
             "cached_input": "None 7 0 1.5",
             "cache_write": "None 7 0 1.5",
+            "cache_write_1h": "None 7 0 1.5",
         },
         {"input": 1, "output": 1},
     ),

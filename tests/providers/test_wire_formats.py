@@ -340,12 +340,13 @@ def test_anthropics_prompt_is_counted_with_its_cached_parts() -> None:
         "input_tokens": 10,
         "cache_read_input_tokens": 80,
         "cache_creation_input_tokens": 5,
+        "cache_creation": {"ephemeral_5m_input_tokens": 1, "ephemeral_1h_input_tokens": 4},
         "output_tokens": 7,
         "output_tokens_details": {"thinking_tokens": 3},
     }
     turn = anthropic_answer(usage=usage)
 
-    assert turn.usage == Usage(95, 7, 80, 5, 3)
+    assert turn.usage == Usage(95, 7, 80, 5, 3, cache_write_1h_tokens=4)
 
 
 def test_ids_that_anthropic_would_refuse_are_made_fit_on_both_sides() -> None:

@@ -448,6 +448,7 @@ ROWS: dict[str, Row] = {
     "PriceGrammar.output": (lambda: price_with(output=7), {"m": Price(1, 7)}),
     "PriceGrammar.cached_input": (lambda: price_with(cached_input=7), {"m": Price(1, 2, 7)}),
     "PriceGrammar.cache_write": (lambda: price_with(cache_write=7), {"m": Price(1, 2, None, 7)}),
+    "PriceGrammar.cache_write_1h": (lambda: price_with(cache_write_1h=7), {"m": Price(1, 2, None, None, 7)}),
     # workflows
     "RefGrammar.parameters": (lambda: given_in("s"), {"x": 7}),
     "RefGrammar.ref": (

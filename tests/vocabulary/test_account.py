@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from dataclasses import fields
+from typing import Any
 
 import pytest
 
@@ -344,3 +346,18 @@ def test_no_charge_of_threads_that_race_is_lost() -> None:
         all_at_once(race, range(16))
 
     assert (outer.usage.total_tokens, outer.all_turns) == (16 * 200 * 3, 16 * 200)
+
+
+def test_every_count_is_added_and_taken_off_what_was_paid_ahead() -> None:
+    def usage(counts: dict[str, Any]) -> Usage:
+        return Usage(**counts)
+
+    counts = [field.name for field in fields(Usage) if field.name not in ("raw", "estimated")]
+    one, three, six = [usage(dict.fromkeys(counts, number)) for number in (1, 3, 6)]
+    run = account(Budget(total_tokens=100))
+
+    for _ in range(2):
+        run.pay_ahead(one)
+        run.charge_turn(three)
+
+    assert run.spending.usage == six

@@ -110,7 +110,7 @@ def test_a_limit_cannot_be_lowered() -> None:
 # --- prices
 
 
-@pytest.mark.parametrize("name", ["input", "output", "cached_input", "cache_write"])
+@pytest.mark.parametrize("name", ["input", "output", "cached_input", "cache_write", "cache_write_1h"])
 def test_a_price_is_a_number_of_dollars(name: str) -> None:
     wrong: list[object] = ["1", True, [1]]
     for value in wrong:
@@ -127,6 +127,20 @@ def test_each_kind_of_token_has_its_price() -> None:
 
     # 200,000 fresh, 600,000 read, 200,000 written, 100,000 answered, reasoning among them
     assert in_dollars(price.cost_of(usage)) == 3.03  # 0.60, 0.18, 0.75 and 1.50
+
+
+@pytest.mark.parametrize(
+    ("price", "dollars"),
+    [
+        (Price(3.0, 15.0, cache_write=3.75, cache_write_1h=6.0), 3.975),  # 1.80 fresh, 0.375 written, 1.80 for an hour
+        (Price(3.0, 15.0, cache_write=3.75), 3.30),  # 1.80 fresh, 1.50 written
+        (Price(3.0, 15.0), 3.0),
+    ],
+)
+def test_what_is_kept_for_an_hour_has_a_price_of_its_own(price: Price, dollars: float) -> None:
+    usage = Usage(1_000_000, 0, cache_write_tokens=400_000, cache_write_1h_tokens=300_000)
+
+    assert in_dollars(price.cost_of(usage)) == dollars
 
 
 def test_what_has_no_price_of_its_own_costs_what_input_costs() -> None:

@@ -255,6 +255,8 @@ class Usage:
     """The provider's own counts of one model call; empty on a sum."""
     estimated: bool = False
     """Whether some numbers are estimates from the length of the text, made because a budget needs them."""
+    cache_write_1h_tokens: int | None = None
+    """Of `cache_write_tokens`: written to be kept for an hour, which costs more."""
 
     @property
     def total_tokens(self) -> int | None:
@@ -269,6 +271,7 @@ class Usage:
             _plus(self.cache_write_tokens, other.cache_write_tokens),
             _plus(self.reasoning_tokens, other.reasoning_tokens),
             estimated=self.estimated or other.estimated,
+            cache_write_1h_tokens=_plus(self.cache_write_1h_tokens, other.cache_write_1h_tokens),
         )
 
 

@@ -335,6 +335,7 @@ def _beyond(usage: Usage, ahead: Usage) -> Usage:
         _more(usage.cache_write_tokens, ahead.cache_write_tokens),
         _more(usage.reasoning_tokens, ahead.reasoning_tokens),
         estimated=usage.estimated,
+        cache_write_1h_tokens=_more(usage.cache_write_1h_tokens, ahead.cache_write_1h_tokens),
     )
 
 

@@ -32,9 +32,11 @@ class Price:
     """The part of the prompt that was read from a cache; None for the price of `input`."""
     cache_write: float | None = None
     """The part of the prompt that was written to a cache; None for the price of `input`."""
+    cache_write_1h: float | None = None
+    """The part of it that was written to be kept for an hour; None for the price of `cache_write`."""
 
     def __post_init__(self) -> None:
-        for name in ("input", "output", "cached_input", "cache_write"):
+        for name in ("input", "output", "cached_input", "cache_write", "cache_write_1h"):
             given = getattr(self, name)
             if given is None and name.startswith("cache"):
                 continue
@@ -53,10 +55,13 @@ class Price:
         if usage.input_tokens is None or usage.output_tokens is None:
             return None
         cached, written = usage.cached_tokens or 0, usage.cache_write_tokens or 0
+        for_an_hour = min(written, usage.cache_write_1h_tokens or 0)
+        write = self.input if self.cache_write is None else self.cache_write
         return (
             max(0, usage.input_tokens - cached - written) * _of_a_token(self.input)
             + cached * _of_a_token(self.input if self.cached_input is None else self.cached_input)
-            + written * _of_a_token(self.input if self.cache_write is None else self.cache_write)
+            + (written - for_an_hour) * _of_a_token(write)
+            + for_an_hour * _of_a_token(write if self.cache_write_1h is None else self.cache_write_1h)
             + usage.output_tokens * _of_a_token(self.output)
         )
 
@@ -87,17 +92,17 @@ _PUBLISHED = {
     "openai:gpt-5.1": Price(1.25, 10.00, 0.125),  # quoted
     "openai:gpt-5.4-mini": Price(0.75, 4.50, 0.075),  # quoted
     "openai:gpt-5.4-nano": Price(0.20, 1.25, 0.02),  # quoted
-    # https://platform.claude.com/docs/en/about-claude/pricing; what is written goes to the five-minute cache.
-    "anthropic:claude-haiku-4-5": Price(1.00, 5.00, 0.10, 1.25),
-    "anthropic:claude-sonnet-4-6": Price(3.00, 15.00, 0.30, 3.75),
-    "anthropic:claude-sonnet-5": Price(2.00, 10.00, 0.20, 2.50),
-    "anthropic:claude-opus-4-5": Price(5.00, 25.00, 0.50, 6.25),
-    "anthropic:claude-opus-4-6": Price(5.00, 25.00, 0.50, 6.25),
-    "anthropic:claude-opus-4-7": Price(5.00, 25.00, 0.50, 6.25),
-    "anthropic:claude-opus-4-8": Price(5.00, 25.00, 0.50, 6.25),
-    "anthropic:claude-opus-5": Price(5.00, 25.00, 0.50, 6.25),
-    "anthropic:claude-opus-5-5": Price(4.00, 20.00, 0.20, 5.00),  # what concerns the cache is quoted
-    "anthropic:claude-sonnet-5-5": Price(2.00, 10.00, 0.10, 2.50),  # the cache since 2026-10-07, as quoted
+    # https://platform.claude.com/docs/en/about-claude/pricing; a cache of an hour costs twice the price of input to write.
+    "anthropic:claude-haiku-4-5": Price(1.00, 5.00, 0.10, 1.25, 2.00),
+    "anthropic:claude-sonnet-4-6": Price(3.00, 15.00, 0.30, 3.75, 6.00),
+    "anthropic:claude-sonnet-5": Price(2.00, 10.00, 0.20, 2.50, 4.00),
+    "anthropic:claude-opus-4-5": Price(5.00, 25.00, 0.50, 6.25, 10.00),
+    "anthropic:claude-opus-4-6": Price(5.00, 25.00, 0.50, 6.25, 10.00),
+    "anthropic:claude-opus-4-7": Price(5.00, 25.00, 0.50, 6.25, 10.00),
+    "anthropic:claude-opus-4-8": Price(5.00, 25.00, 0.50, 6.25, 10.00),
+    "anthropic:claude-opus-5": Price(5.00, 25.00, 0.50, 6.25, 10.00),
+    "anthropic:claude-opus-5-5": Price(4.00, 20.00, 0.20, 5.00, 8.00),  # what concerns the cache is quoted
+    "anthropic:claude-sonnet-5-5": Price(2.00, 10.00, 0.10, 2.50, 4.00),  # the cache since 2026-10-07, as quoted
     # https://ai.google.dev/gemini-api/docs/pricing; text, pictures and video, not sound.
     "gemini:gemini-2.5-flash": Price(0.30, 2.50, 0.03),
     "gemini:gemini-2.5-flash-lite": Price(0.10, 0.40, 0.01),

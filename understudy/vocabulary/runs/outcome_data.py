@@ -10,7 +10,7 @@ from understudy.vocabulary.messages import JsonObject, JsonValue, ToolCall, Usag
 
 Plain: TypeAlias = "dict[str, JsonValue]"
 
-DETAILS = ("cached_tokens", "cache_write_tokens", "reasoning_tokens")
+DETAILS = ("cached_tokens", "cache_write_tokens", "cache_write_1h_tokens", "reasoning_tokens")
 """Counts that not every provider reports; missing ones are left out."""
 
 
