@@ -66,7 +66,7 @@ class RunStream(Generic[T_co]):
         answer that no turn has shown, such as that of a group, comes at the end.
 
         Raises:
-            UnderstudyError: the one with which the run failed, when the text until then was told.
+            UnderstudyError: the run failed; raised behind the text that came before.
         """
         shown, turn = "", (0, 0)
         for event in self:
@@ -104,7 +104,7 @@ class RunStream(Generic[T_co]):
 
 
 def _rest_of_answer(outcome: Outcome[object], shown: str) -> Iterator[str]:
-    """Yield what of an answer was not shown by the last text."""
+    """Yield the part of an answer that the last text did not show."""
     match outcome:
         case Complete(text=answer) | Incomplete(last_text=answer):
             if shown and not answer.startswith(shown):
