@@ -34,7 +34,7 @@ PROVIDERS = {
 APIS = {"openai-chat": "chat", "openai-responses": "responses"}
 """Prefix of a model string -> the API of its provider. Other prefixes leave the choice to the client."""
 
-COMPATIBLE = "For other OpenAI-compatible servers: us.OpenAI({model!r}, base_url=…)"
+COMPATIBLE = "For other OpenAI-compatible servers: us.OpenAI({model!r}, base_url=…), or 'openai:{model}' with the variable OPENAI_BASE_URL"
 MAKERS = {
     "openai": re.compile(r"(gpt|chatgpt|o\d)(-|$)"),
     "anthropic": re.compile(r"claude(-|$)"),
@@ -127,7 +127,7 @@ class ModelName:
         provider = PROVIDERS.get(prefix)
         expected = "expected 'PROVIDER:MODEL' with a provider of " + ", ".join(sorted(PROVIDERS))
         if provider is None:
-            near = get_close_matches(prefix.lower(), PROVIDERS, 1)
+            near = get_close_matches(prefix.lower(), PROVIDERS, 1, cutoff=0.65)
             guess = likely(text)
             meant = guess or (near[0] + colon + model if near else "")
             if not colon and text and (guess or not near):
