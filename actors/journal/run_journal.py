@@ -197,9 +197,9 @@ class RunJournal:
             raise self._lost_error()
 
     def put(self, sql: Sql, row: RunRow) -> None:
-        """Write a row in a transaction that does more, if this process still has the run."""
-        if self._claim is not None and not self.over:
-            self._table.put(sql, self._claim, row)
+        """Write a row in a transaction that does more, if the run is not over. Raises `LeaseLost` as `check_held`."""
+        if self._claim is not None and (self.over or not self._table.put(sql, self._claim, row)):
+            self.check_held(sql)
 
     def end(self, ending: str, also: Callable[[Sql], object] | None = None, rows: Sequence[JournalRow] = ()) -> None:
         """Note that the run is over, or waits for a person. Blocks for the store; a second call does nothing.
@@ -345,7 +345,11 @@ class JournalPart:
         self._closed.append(f"{self.path}/{place}")
 
     def note_saved(self, saved: Mapping[str, SavedValue], sql: Sql) -> None:
-        """Note in a transaction that session values are stored, so that a process which goes on does not store them again."""
+        """Note in a transaction that session values are stored, so that a process which goes on does not store them again.
+
+        Raises:
+            LeaseLost: another process has the run, and stores values of its own.
+        """
         self.journal.put(sql, RunRow(self.path, SAVED, "", json.dumps(saved)))
 
     def take_closed(self) -> list[str]:

@@ -15,7 +15,7 @@ from understudy.actors.run_view.log import NotSaved, Overwritten
 from understudy.actors.run_view.view import RunView
 from understudy.actors.stores.sessions import SessionChange, SessionCommit, Sessions
 from understudy.diagnostics import emit
-from understudy.errors import StoreError, in_words
+from understudy.errors import LeaseLost, StoreError, in_words
 from understudy.vocabulary.checks import not_json
 from understudy.vocabulary.context.overlays import SessionOverlay
 from understudy.vocabulary.context.run_values import values_of_run
@@ -118,6 +118,8 @@ def save(run: SessionRun, host: SessionHost, *, yields: bool = False) -> StoredS
     try:
         also = None if run.journal is None else partial(_note_saved, run.journal, changes, yields)
         commits = host.sessions.commit(run.run_id, changes, yields=yields, also=also) if changes else ()
+    except LeaseLost:
+        return run.stored  # they go with the run, whose end here is refused too
     except Exception as error:  # whatever failed, the run has its ending
         known.unsaved.update(each.key for each in changes)
         _tell_not_saved(run, known.unsaved, _as_store_error(error, host.sessions))

@@ -257,10 +257,12 @@ class RunTable:
         """Return a transaction in the database of the runs, which has not begun."""
         return ServedTransaction(self._database, guard, limit)
 
-    def put(self, sql: Sql, claim: Claim, row: RunRow) -> None:
-        """Write a row of a run in a transaction that does more; nothing if another process has the run, or it is over."""
-        if sql.execute(FENCE, _of(claim)).rowcount == 1:
-            _put(sql, claim, (row,))
+    def put(self, sql: Sql, claim: Claim, row: RunRow) -> bool:
+        """Write a row of a run in a transaction that does more; False if another process has the run, or it is over."""
+        if sql.execute(FENCE, _of(claim)).rowcount != 1:
+            return False
+        _put(sql, claim, (row,))
+        return True
 
     def holds(self, sql: Sql, claim: Claim) -> bool:
         """Whether no other process has taken a run since it was claimed; none can until the transaction has ended.

@@ -22,6 +22,7 @@ from understudy.actors.journal.run_owners import RunOwner, RunOwners, Standing
 from understudy.actors.pauses.error_tokens import ErrorTokens
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.stores.pauses import PauseTable
+from understudy.actors.stores.sessions import SessionCommit, SessionTable
 from understudy.actors.stores.sqlite_writers import writer_of
 from understudy.testing import says
 
@@ -224,15 +225,21 @@ def test_a_child_of_a_killed_process_does_not_keep_its_runs(store: str, effects:
     assert len(effects.noted) == 2
 
 
-def stops_before_its_pause(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have this process stop before it stores a pause, and not learn by a beat that another one has its run."""
-    put = PauseTable.put
+def beats_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have this process not learn by its beats that another one has its run."""
 
     def waits(beating: Heartbeat) -> float:
         return WAIT
 
+    monkeypatch.setattr(Heartbeat, "beat", waits)
+
+
+def stops_before_its_pause(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have this process stop before it stores a pause."""
+    put = PauseTable.put
+
     def stopping(table: PauseTable, paused: us.PausedRun, **named: Any) -> bool:
-        monkeypatch.setattr(Heartbeat, "beat", waits)
+        beats_no_more(monkeypatch)
         with between_transactions(store):
             stop()
         return put(table, paused, **named)
@@ -359,3 +366,36 @@ def test_a_token_that_another_process_has_told_is_not_withdrawn_by_the_stopped_o
         assert finished(agent.resume(waits.token, us.Approve(), system=system)).text == "did a"
     assert told.read_text() == "LeaseLost"
     assert len(effects.noted) == 1
+
+
+def test_session_values_of_a_stopped_process_are_not_stored_over_those_of_a_later_run(
+    store: str, told: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, commit = os.getpid(), SessionTable.commit
+
+    @us.tool(idempotent=True)
+    def mark(ctx: us.ToolContext, word: str) -> str:
+        """Note who was here last."""
+        ctx.session["app:last"] = "this" if os.getpid() == here else "the other"
+        return word
+
+    def stopping(table: SessionTable, *arguments: Any, **named: Any) -> Sequence[SessionCommit]:
+        beats_no_more(monkeypatch)
+        with between_transactions(store):
+            stop()
+        return commit(table, *arguments, **named)
+
+    agent = worker("clerk", mark, ["a"])
+
+    def run() -> None:
+        monkeypatch.setattr(SessionTable, "commit", stopping)
+        told.write_text(outcome_of(agent, us.ActorSystem("shop", store=store, lease=LEASE)))
+
+    with stopped(run) as go_on, watching(store, agent) as system:
+        eventually(lambda: is_all_over(store), "the run has ended here")
+        agent.run("go", system=system)
+        go_on()
+        idle = us.Agent("idle", model=us.FunctionModel(lambda request: says("done")))
+
+        assert idle.run("go", system=system).session["app:last"] == "this"
+    assert told.read_text() == "LeaseLost"
