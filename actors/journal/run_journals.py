@@ -162,11 +162,15 @@ class RunJournals:
         self._driven.forget([left.run_id])
         return journal
 
-    def end_left(self, left: StoredRun, silent_at: int | None = None) -> None:
-        """End a run that was left and is to be cancelled; nothing if another process was first. Args and errors as `claim`."""
+    def end_left(self, left: StoredRun, silent_at: int | None, first: Callable[[], object]) -> None:
+        """End a run that was left and is to be cancelled; nothing if another process was first.
+
+        Args and errors as `claim`; `first` is called before the end, and again by the next process if this one dies there.
+        """
         journal = self.claim(left, silent_at)
         if journal is not None:
             try:
+                first()
                 journal.end_cancelled()
             finally:
                 self.ended(journal)

@@ -266,6 +266,24 @@ def test_a_pause_that_was_stored_and_told_nobody_is_told_with_its_token(store: s
         agent.resume(waits.token, us.Approve(), system=system)
 
 
+def test_a_run_that_died_between_its_pause_and_its_end_does_not_wait_if_it_was_to_be_cancelled(
+    store: str, effects: Effects
+) -> None:
+    agent = worker("clerk", effects.tool().replace(approval=True), ["a"])
+    run_and_die_with("understudy_pauses", agent, store)
+    system = us.ActorSystem("shop", store=store)
+    (waits,) = system.pending()
+    SQLiteDatabase(store.removeprefix("sqlite:///")).write(
+        lambda sql: sql.execute("UPDATE understudy_runs SET cancel_requested = 1.0")
+    )
+
+    assert system.recover(runners=[agent]) == []
+
+    assert (system.pending(), system.handle(waits.run_id).status().phase) == ([], "over")
+    with pytest.raises(us.TokenUsed):
+        agent.resume(waits.token, us.Approve(), system=system)
+
+
 def test_a_run_whose_error_was_told_to_nobody_goes_on(store: str) -> None:
     here = os.getpid()
 

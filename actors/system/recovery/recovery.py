@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from logging import ERROR, WARNING
 from typing import TYPE_CHECKING
 
@@ -134,8 +135,14 @@ class Recovery:
         """End a run that is to be cancelled, because its process died before it saw the request; returns whether it is."""
         if left.cancel_requested is None:
             return False
-        self._journals.end_left(left, silent_at)
+        self._journals.end_left(left, silent_at, partial(self._withdraw_pause, left.run_id))
         return True
+
+    def _withdraw_pause(self, run_id: str) -> None:
+        """Close the pause that a run has stored last, and that nobody was told."""
+        pause = self._runs.paused.last(run_id)
+        if pause is not None and pause.waiting is not None:
+            self._runs.paused.withdraw(pause.token)
 
     def park(
         self, left: StoredRun, why: str, error: BaseException | None = None, *, is_known: bool = True
