@@ -160,7 +160,7 @@ class GroupDriver(Woken):
         """End the run with an error, after its callbacks have heard of it."""
         record = self._record
         with contextlib.suppress(Stale):  # the run has ended, or another driver has it
-            record.end_children(self._epoch)  # first: what is kept of the run has the number of its next event
+            record.end_children(self._epoch)  # first: the number of the next event is stored with the run
             if record.group.callbacks:
                 record.host.endings.give_token(record, error)  # first: callbacks see the error with its token
             record.tell_ending(self._epoch, error)

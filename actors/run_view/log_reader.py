@@ -144,7 +144,7 @@ class LogReader:
                     yield from self._outputs.after(delta)
 
     def _note_beginning(self, fact: RunLogEntry, at: float) -> None:
-        """Note when what begins with a fact began, and which attempt at a model call it is."""
+        """Note when the child or the turn of a fact began, and which attempt at the model call it is."""
         match fact:
             case ChildBegan(run_id=key):
                 self._began[key] = at
@@ -161,7 +161,7 @@ class LogReader:
                 pass
 
     def _duration(self, fact: RunLogEntry, at: float) -> float:
-        """Return the seconds that what ends with a fact took; 0 if nothing ends."""
+        """Return how many seconds the child, the turn or the run of a fact took; 0 if none of them ends with it."""
         match fact:
             case ChildEnded(child=ChildBegan(run_id=key)):
                 return at - self._began.pop(key, at)

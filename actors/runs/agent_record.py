@@ -429,7 +429,7 @@ class AgentRunRecord(RunRecord):
         return told
 
     def told_of_refused(self, turn: ModelTurn, by: str) -> list[RunLogEntry]:
-        """Return the log entries of a turn that was fed and does not stand: readers take it back, and see nothing of one on hold."""
+        """Return the log entries of a turn that was fed and refused; they have none of its text if a callback holds turns."""
         assert self.machine is not None
         number = self.machine.state.turns
         told = replace(turn, parts=(), refusal="") if self.holds_turns else turn

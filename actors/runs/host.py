@@ -98,7 +98,7 @@ class RunHost(Protocol[R]):
     """How many runs may have led to a run."""
 
     is_of_parent: bool
-    """Whether its runs are those of the process that this one was forked from."""
+    """Whether its runs belong to the parent of this process, which was forked."""
 
     # --- beginning
 

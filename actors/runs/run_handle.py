@@ -80,7 +80,7 @@ class Handle(RunHandle[object], BaseFuture[Outcome[object]], Droppable):
                 self._record.host.endings.cancel(self._record)
 
     def _is_of_here(self) -> bool:
-        """Whether the run is under way in this process, and not in the one that this one was forked from."""
+        """Whether the run is under way, in this process and not in the parent that it was forked from."""
         return not (self.done() or self._record.host.is_of_parent)
 
     def add_done_callback(self, callback: Callable[[Self], object]) -> None:
@@ -161,7 +161,7 @@ def refuse_run_of_parent(record: RunRecord) -> None:
     """
     if record.host.is_of_parent:
         raise RunError(
-            f"run {record.run_id} goes on in the process that this one was forked from: its result and its events come there alone",
+            f"run {record.run_id} goes on in the process that this one was forked from; only that process gets its result and its events",
             run_id=record.run_id,
         )
 

@@ -129,7 +129,7 @@ class SystemRunEndings(RunEndings[RunRecord]):
     def fail(self, record: RunRecord, error: BaseException, epoch: int) -> bool:
         if not record.hold(epoch):
             return False
-        safely(record, record.log.end_children)  # first: what is kept of the run has the number of its next event
+        safely(record, record.log.end_children)  # first: the number of the next event is stored with the run
         if isinstance(error, LeaseLost):
             record.forget_changes()
         if record.waits_to_save:

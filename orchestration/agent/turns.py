@@ -76,7 +76,7 @@ def refusals(state: RunState) -> tuple[int, int]:
 
 
 def refused_by(before: tuple[int, int], state: RunState) -> str:
-    """Return what has refused an answer since `refusals` gave `before`, as the agent's argument is called; or an empty text.
+    """Return the agent's argument by which an answer was refused since `refusals` returned `before`; or an empty text.
 
     The last text of a run that ends as incomplete is not refused: its outcome has it.
     """

@@ -154,7 +154,7 @@ class AiSdkEncoder:
 
 
 def _sources(outcome: Outcome[object]) -> Iterator[Plain]:
-    """Yield each page that the answer names, once. A document has no address, and stands in the outcome alone."""
+    """Yield each page that the answer names, once. A document has no address: only the outcome names it."""
     titles: dict[str, str] = {}
     for each in outcome.citations:
         if each.url:

@@ -1,4 +1,4 @@
-"""Writes settings as fields of a Messages request, and marks what the API shall cache."""
+"""Writes settings as fields of a Messages request, and marks the blocks that the API caches."""
 
 from __future__ import annotations
 

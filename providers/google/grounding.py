@@ -1,4 +1,4 @@
-"""What Google tells beside the words of a candidate: sources, log probabilities, and why it was blocked."""
+"""Metadata of Google's candidates: sources, log probabilities, and why a candidate was blocked."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ WITH_LOGPROBS = ("avgLogprobs",)  # Vertex AI sends the average unasked in every
 IF_BLOCKED = ("finishMessage", "safetyRatings")
 
 
-class Told:
-    """Collects what one candidate tells: that of a whole answer, or that of each chunk of a stream."""
+class MetadataCollector:
+    """Collects the metadata of one candidate, from a whole answer or from the chunks of a stream."""
 
     def __init__(self) -> None:
         self._fields: dict[str, JsonValue] = {}
         self._feedback: JsonObject = {}
 
     def take_feedback(self, body: JsonObject) -> None:
-        """Note what an answer, or a chunk, says about the prompt."""
+        """Take the feedback about the prompt from an answer or a chunk."""
         self._feedback = inner(body, "promptFeedback") or self._feedback
 
     def take(self, candidate: JsonObject) -> None:
-        """Note what a candidate tells.
+        """Take the metadata of a candidate, or of its next chunk.
 
-        Log probabilities, and the sources of recited words, follow those of the chunks before; all other fields replace
-        what came before.
+        Log probabilities, and the sources of recited words, are added to those of earlier chunks; all other fields replace
+        earlier ones.
         """
         for name in (*ALWAYS, *WITH_LOGPROBS, *IF_BLOCKED):
             value = candidate.get(name)
@@ -100,12 +100,12 @@ def _place(segment: JsonObject, whole: str) -> tuple[int | None, int | None]:
         if not words or found == words:
             begin = len(data[:start].decode("utf-8", "ignore"))
             return begin, begin + len(found)
-    at = whole.find(words) if words else -1  # the places of some answers are not those of the text
+    at = whole.find(words) if words else -1  # the places in some answers do not fit the text
     return (None, None) if at < 0 else (at, at + len(words))
 
 
 def _in_part(citation: Citation, texts: Sequence[str]) -> tuple[int, Citation]:
-    """Return the text in which a citation begins, and the citation with its place there; the first one if nobody knows."""
+    """Return the text in which a citation begins, and the citation with its place there; the first text if the place is unknown."""
     begin = 0
     for position, words in enumerate(texts):
         if citation.start is not None and citation.end is not None and citation.start < begin + len(words):

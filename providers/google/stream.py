@@ -18,7 +18,7 @@ from understudy.vocabulary.messages import (
 )
 from understudy.vocabulary.pieces import CallPiece, Piece, ReasoningPiece, TextPiece, TurnEnd, UsagePiece, WholePiece
 
-from .grounding import Told
+from .grounding import MetadataCollector
 from .wire import DIALECT, is_blocked, part_in, raw_reason, reason_of, usage_in
 
 
@@ -39,7 +39,7 @@ class GoogleStream:
         self._model = ""
         self._id = ""
         self._usage: Usage = NO_USAGE
-        self._told = Told()
+        self._metadata = MetadataCollector()
         self._texts: dict[int, list[str]] = {}
         """Number of a text -> its pieces, in which citations have their places."""
 
@@ -56,7 +56,7 @@ class GoogleStream:
         self._model = self._model or text(event, "modelVersion")
         self._id = self._id or text(event, "responseId")
         self._block = text(inner(event, "promptFeedback"), "blockReason") or self._block
-        self._told.take_feedback(event)
+        self._metadata.take_feedback(event)
         found: list[Piece] = []
         for entry in items(event, "candidates", "candidates"):
             candidate = as_object(entry, "candidates[]")
@@ -72,9 +72,9 @@ class GoogleStream:
 
     def rest(self) -> list[Piece]:
         numbers = list(self._texts)
-        citations = self._told.citations(["".join(words) for words in self._texts.values()])
+        citations = self._metadata.citations(["".join(words) for words in self._texts.values()])
         found: list[Piece] = [TextPiece("", numbers[at], citations=each) for at, each in citations.items()]
-        metadata = self._told.parts(blocked=is_blocked(self._finish, self._block))
+        metadata = self._metadata.parts(blocked=is_blocked(self._finish, self._block))
         return found + [WholePiece(part, self._next("", None)) for part in metadata]
 
     def end(self, parts: tuple[Part, ...]) -> TurnEnd | None:
@@ -90,7 +90,7 @@ class GoogleStream:
             if part is not None:
                 found.append(self._piece(part, given))
                 self._has_ended = False
-        self._told.take(candidate)
+        self._metadata.take(candidate)
         finish = text(candidate, "finishReason")
         if finish:
             self._finish, self._has_ended = finish, True

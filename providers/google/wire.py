@@ -41,7 +41,7 @@ from understudy.vocabulary.messages import (
     Usage,
 )
 
-from .grounding import Told
+from .grounding import MetadataCollector
 from .settings import settings_fields
 
 DIALECT = "google"
@@ -219,10 +219,10 @@ def decode(body: JsonObject) -> ModelTurn:
     parts = tuple(part for part in found if part is not None)
     finish = text(candidate, "finishReason")
     raw = raw_reason(finish, block) or None
-    told = Told()
-    told.take(candidate)
-    told.take_feedback(body)
-    parts = (*_with_citations(parts, told), *told.parts(blocked=is_blocked(finish, block)))
+    metadata = MetadataCollector()
+    metadata.take(candidate)
+    metadata.take_feedback(body)
+    parts = (*_with_citations(parts, metadata), *metadata.parts(blocked=is_blocked(finish, block)))
     return ModelTurn(
         parts,
         usage_in(body),
@@ -234,8 +234,8 @@ def decode(body: JsonObject) -> ModelTurn:
     )
 
 
-def _with_citations(parts: tuple[Part, ...], told: Told) -> Iterator[Part]:
-    citations = told.citations([part.text for part in parts if type(part) is TextPart])
+def _with_citations(parts: tuple[Part, ...], metadata: MetadataCollector) -> Iterator[Part]:
+    citations = metadata.citations([part.text for part in parts if type(part) is TextPart])
     position = 0
     for part in parts:
         if type(part) is TextPart:

@@ -21,9 +21,9 @@ MARK = "Unpack[ClientOptions]"
 
 
 class ClientOptions(TypedDict, total=False):
-    """What every client takes beside its model, its key and its address; each may be left out.
+    """The options of every client beside its model, its key and its address; each may be left out.
 
-    A constructor of one's own passes them on with `**options: Unpack[us.ClientOptions]`.
+    A constructor of yours passes them on with `**options: Unpack[us.ClientOptions]`.
 
     Keys:
         timeout: seconds one attempt may take, from connecting to the last byte; None for as long as the call may take.
@@ -31,8 +31,8 @@ class ClientOptions(TypedDict, total=False):
             goes before. Without either it is 120, or `timeout` if that is longer; a streamed call has no limit then.
         attempts: how often a request is sent at most when errors are worth a retry.
         extra_headers: headers for each request, by name, or a function that returns them, called before each attempt. A
-            value is a text or a `Secret`. They are in no log, error or repr. What the client sends itself, such as the key,
-            is refused.
+            value is a text or a `Secret`. They are in no log, error or repr. Headers that the client sends itself, such as
+            the one of the key, are refused.
         transport: where requests go; tests pass an `httpx.MockTransport`.
         timing: the clock, sleep and randomness of timeouts and retries.
         max_reply_bytes: the longest response that is read.

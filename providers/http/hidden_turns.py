@@ -23,8 +23,8 @@ def without_key(turn: T, key: Secret) -> T:
 def clean_error(error: ProviderError, key: Secret) -> None:
     """Put stars in place of the key into an error's text and attributes, its partial turn included, and shorten them.
 
-    It is done behind the decoding, because a server may quote a key in many ways that JSON reads as the same text. A server's
-    message goes into logs and terminals, so it becomes one line of a bounded length. The partial turn keeps its length.
+    This comes after decoding, because JSON can write one text, and so a quoted key, in many ways. A server's message goes
+    into logs and terminals, so it becomes one line of a limited length. The partial turn keeps its length.
     """
     for name, value in vars(error).items():
         if isinstance(value, str | tuple | ModelTurn):

@@ -1,4 +1,4 @@
-"""What OpenAI and compatible servers tell beside the words of a message: annotations, log probabilities, filters."""
+"""Metadata of messages from OpenAI and compatible servers: annotations, log probabilities, filters."""
 
 from __future__ import annotations
 
@@ -64,15 +64,15 @@ def others_in(annotations: Iterable[JsonObject]) -> dict[str, JsonValue]:
     return {"annotations": found} if found else {}
 
 
-class Told:
-    """Collects what the choices of one answer tell: one choice of a whole answer, or that of each chunk of a stream."""
+class MetadataCollector:
+    """Collects the metadata of one choice, from a whole answer or from the chunks of a stream."""
 
     def __init__(self) -> None:
         self._logprobs: dict[str, list[JsonValue]] = {}
         self._filters: dict[str, JsonValue] = {}
 
     def take(self, choice: JsonObject) -> None:
-        """Note what a choice tells.
+        """Take the metadata of a choice, or of its next chunk.
 
         OpenAI API, Chat completions: `logprobs` has a list for the text and one for the refusal; Azure OpenAI, Content
         filtering: each filter says whether it has `filtered`.

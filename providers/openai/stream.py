@@ -16,7 +16,7 @@ from understudy.vocabulary.json_reading import arguments_text
 from understudy.vocabulary.messages import NO_USAGE, JsonObject, JsonValue, OpaquePart, Part, Usage
 from understudy.vocabulary.pieces import CallPiece, Piece, ReasoningPiece, TextPiece, TurnEnd, UsagePiece, WholePiece
 
-from .annotations import Told, annotations_in, citations_of, others_in, pages_in
+from .annotations import MetadataCollector, annotations_in, citations_of, others_in, pages_in
 from .sent_messages import DIALECT, ECHOED
 from .stream_blocks import add_block
 from .stream_calls import FIRST_CALL, StreamedCalls
@@ -49,7 +49,7 @@ class OpenAIStream:
         self._annotations: list[JsonObject] = []
         self._pages: list[JsonObject] = []
         """What the last chunk that names pages beside its choices says."""
-        self._told = Told()
+        self._metadata = MetadataCollector()
         self._details: list[JsonObject] = []
         self._calls = StreamedCalls()
         self._legacy: list[JsonObject] = []
@@ -87,7 +87,7 @@ class OpenAIStream:
         citations = citations_of(self._annotations or self._pages)
         if citations and self._has_text:
             found.append(TextPiece("", self._first_text, citations=citations))
-        found += [WholePiece(part, FIRST_CALL - 2) for part in self._told.parts()]
+        found += [WholePiece(part, FIRST_CALL - 2) for part in self._metadata.parts()]
         fields = {**({"reasoning_details": self._details} if self._details else {}), **others_in(self._annotations)}
         if fields:
             found.append(WholePiece(OpaquePart(kept(fields, "delta.reasoning_details")), FIRST_CALL - 1))
@@ -117,7 +117,7 @@ class OpenAIStream:
         self._add_content(delta.get("content"), found)
         self._refusal += text(delta, "refusal")
         self._annotations += annotations_in(delta)
-        self._told.take(choice)
+        self._metadata.take(choice)
         for detail in items(delta, "reasoning_details", "delta.reasoning_details"):
             add_block(self._details, as_object(detail, "delta.reasoning_details[]"))
         for entry in items(delta, "tool_calls", "delta.tool_calls"):

@@ -38,7 +38,7 @@ from understudy.vocabulary.messages import (
     Usage,
 )
 
-from .annotations import Told, annotations_in, citations_of, others_in, pages_in
+from .annotations import MetadataCollector, annotations_in, citations_of, others_in, pages_in
 from .sent_messages import DIALECT, ECHOED, messages_of
 from .settings import chat_fields, family, prompt_cache
 
@@ -119,10 +119,10 @@ def decode(body: JsonObject, dialect: str = DIALECT) -> ModelTurn:
     message = inner(choice, "message")
     annotations = annotations_in(message) or pages_in(body)
     texts = _with_citations(_texts(message.get("content")), citations_of(annotations))
-    told = Told()
-    told.take(choice)
+    metadata = MetadataCollector()
+    metadata.take(choice)
     kept_parts = _kept(message, others_in(annotations))
-    parts = (*_thoughts(message), *texts, *told.parts(), *kept_parts, *_calls(message))
+    parts = (*_thoughts(message), *texts, *metadata.parts(), *kept_parts, *_calls(message))
     raw = text(choice, "finish_reason") or None
     refused = text(message, "refusal")
     return ModelTurn(

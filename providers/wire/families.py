@@ -41,7 +41,7 @@ class Family:
     tokens: tuple[int, int] | None = None
     """The least and most tokens of a budget for reasoning; None if the models take levels only."""
     reasons: bool = False
-    """Whether they reason although nobody asks for it."""
+    """Whether they reason without being asked to."""
     sampling: Literal["always", "without reasoning", "never"] = "always"
     """When they take `temperature` and `top_p`."""
     lacks: Mapping[str, str] = field(default_factory=dict[str, str])

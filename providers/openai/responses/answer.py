@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from understudy.providers.openai.annotations import Told, annotations_in, citations_of, place_in
+from understudy.providers.openai.annotations import MetadataCollector, annotations_in, citations_of, place_in
 from understudy.providers.wire.endings import neutral
 from understudy.providers.wire.json_values import (
     WrongShape,
@@ -65,10 +65,10 @@ def decode(body: JsonObject) -> ModelTurn:
     if not is_array(body.get("output")) and not text(body, "status"):
         raise WrongShape(f"output must be an array, got a body with {', '.join(sorted(body)[:8]) or 'nothing'}")
     output = [as_object(item, "output[]") for item in items(body, "output", "output")]
-    told = Told()
+    metadata = MetadataCollector()
     for item in output:
-        tell(told, item)
-    parts = (*[part for item in output for part in _parts(item)], *told.parts())
+        collect(metadata, item)
+    parts = (*[part for item in output for part in _parts(item)], *metadata.parts())
     refused = "".join([text(block, "refusal") for item in output for block in blocks_of(item)])
     raw = raw_reason(body, output)
     return ModelTurn(
@@ -118,10 +118,10 @@ def _file(given: JsonObject) -> Citation:
     return Citation(title=text(given, "filename"), start=start, end=end, raw=beside(given))
 
 
-def tell(told: Told, item: JsonObject) -> None:
-    """Note the log probabilities of a message, in the form that chat completions have."""
+def collect(metadata: MetadataCollector, item: JsonObject) -> None:
+    """Take the log probabilities of a message, in the form that chat completions have."""
     for block in blocks_of(item):
-        told.take({"logprobs": {"content": block.get("logprobs")}})
+        metadata.take({"logprobs": {"content": block.get("logprobs")}})
 
 
 def thoughts_in(item: JsonObject) -> tuple[str, str]:

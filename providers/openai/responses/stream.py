@@ -7,7 +7,7 @@ not used, because some proxies change them from event to event.
 from __future__ import annotations
 
 from understudy.orchestration.streaming.turn_assembler import joined
-from understudy.providers.openai.annotations import Told
+from understudy.providers.openai.annotations import MetadataCollector
 from understudy.providers.wire.endings import neutral
 from understudy.providers.wire.json_values import WrongShape, as_object, as_text, count, inner, items, kept, text
 from understudy.vocabulary.citations import Citation
@@ -15,7 +15,7 @@ from understudy.vocabulary.json_reading import arguments, arguments_text
 from understudy.vocabulary.messages import JsonObject, OpaquePart, Part
 from understudy.vocabulary.pieces import CallPiece, Piece, ReasoningPiece, TextPiece, TurnEnd, UsagePiece, WholePiece
 
-from .answer import BETWEEN, REASONS, blocks_of, call_id, raw_reason, sources_in, tell, thoughts_in, usage_in
+from .answer import BETWEEN, REASONS, blocks_of, call_id, collect, raw_reason, sources_in, thoughts_in, usage_in
 from .input_items import DIALECT
 
 ITEM = 10_000  # Numbers of parts for each item: more contents than a message has.
@@ -35,9 +35,9 @@ class ResponsesStream:
         self.is_over = False
         """Whether the last event came."""
         self._response: JsonObject = {}
-        """The response as it was told last; whole only at the end."""
+        """The response as the latest event has it; whole only at the end."""
         self._items: dict[int, JsonObject] = {}
-        """Index -> the item as it was told last."""
+        """Index -> the item as the latest event has it."""
         self._complete_ones: set[int] = set()
         """Indexes of the items that came whole."""
         self._shown: dict[int, list[str]] = {}
@@ -48,7 +48,7 @@ class ResponsesStream:
         """Number of a summary -> the paragraph that came last."""
         self._refusals: dict[int, list[str]] = {}
         """Number of a content -> the refusal so far."""
-        self._told = Told()
+        self._metadata = MetadataCollector()
 
     @property
     def has_turn(self) -> bool:
@@ -93,7 +93,7 @@ class ResponsesStream:
         """Do nothing: this API has no such event, and some proxies send it behind the last one."""
 
     def rest(self) -> list[Piece]:
-        return [WholePiece(part, LAST) for part in self._told.parts()]
+        return [WholePiece(part, LAST) for part in self._metadata.parts()]
 
     def end(self, parts: tuple[Part, ...]) -> TurnEnd | None:
         if not self.is_over:
@@ -118,13 +118,13 @@ class ResponsesStream:
             found.append(CallPiece(index * ITEM, "", call_id(item), name))
 
     def _complete(self, index: int, item: JsonObject, found: list[Piece]) -> None:
-        """Add what the events before did not tell of an item: some servers send items whole."""
+        """Add the parts of an item that came in no event before: some servers send items whole."""
         number = index * ITEM
         _check_same(index, self._items.get(index, item), item)
         match item.get("type"):
             case "message":
                 self._items[index] = item
-                tell(self._told, item)
+                collect(self._metadata, item)
                 for place, block in enumerate(blocks_of(item)):
                     self._complete_block(number + place, block, found)
             case "function_call":
@@ -210,7 +210,7 @@ class ResponsesStream:
 
 
 def _with_status(response: JsonObject, kind: str) -> JsonObject:
-    """Return the response with the status that its last event, of this type, tells; of two that disagree the worse one holds."""
+    """Return the response with the status that the type of its last event names; if the two differ, the worse one holds."""
     told = kind.removeprefix("response.")
     return response if told == "completed" or text(response, "status") in FAILED else {**response, "status": told}
 
