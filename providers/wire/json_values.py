@@ -101,7 +101,7 @@ def text(source: JsonObject, key: str) -> str:
 def count(source: JsonObject, key: str) -> int | None:
     """Return the whole number under `key`, or None if it is missing, negative or not a whole number."""
     value = source.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    return value if type(value) is int and value >= 0 else None
 
 
 def total(*numbers: int | None) -> int | None:

@@ -358,6 +358,14 @@ def test_unknown_events_deltas_and_citations_are_ignored_and_event_names_may_be_
     assert same_as_whole(*events).text == "Hi"
 
 
+def test_words_for_a_block_of_another_kind_are_ignored() -> None:
+    thought = block(0, {"type": "thinking", "thinking": "Hm"}, {"type": "text_delta", "text": "!"})
+
+    turn = turn_of("anthropic", as_events(*message(thought, block(1, {"type": "text", "text": "Hi"}))))
+
+    assert turn.parts == (ReasoningPart("Hm"), TextPart("Hi"))
+
+
 def test_an_event_without_a_type_has_that_of_its_name() -> None:
     body = as_events(*message(block(0, {"type": "text", "text": "Hi"})))
     body = body.replace(b'data: {"type": "message_stop"}', b"event: message_stop\ndata: {}")
@@ -771,6 +779,8 @@ def test_the_last_event_needs_no_blank_line(provider: str) -> None:
         ("anthropic", {"type": "message_start"}),
         ("anthropic", {"type": "content_block_start", "index": 0}),
         ("anthropic", {"type": "content_block_start", "content_block": {"type": "text"}}),
+        ("anthropic", {"type": "content_block_start", "index": -1, "content_block": {"type": "text"}}),
+        ("anthropic", {"type": "content_block_start", "index": True, "content_block": {"type": "text"}}),
         ("anthropic", {"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use"}}),
         ("anthropic", {"type": "content_block_start", "index": 0, "content_block": {"type": "redacted_thinking"}}),
         ("anthropic", {"type": "content_block_delta", "index": 5, "delta": {"type": "text_delta", "text": "x"}}),

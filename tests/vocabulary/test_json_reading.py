@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from understudy.vocabulary.json_reading import parse
@@ -18,3 +20,22 @@ def test_an_error_about_a_text_does_not_hold_the_text(text: str | bytes) -> None
     while error is not None:
         assert "canary" not in f"{error!r} {vars(error)} {getattr(error, 'doc', '')} {getattr(error, 'object', '')}"
         error = error.__cause__ or error.__context__
+
+
+SPACE = ("", " ", "\t\r\n")
+OTHER = ("\xa0", "\x0b", "{}", "1", "}")
+
+
+@pytest.mark.parametrize("value", ['{"a": 1}', "{}", "[1]", "1"])
+@pytest.mark.parametrize("before", SPACE)
+@pytest.mark.parametrize("behind", [*SPACE, *OTHER])
+def test_only_the_space_of_json_may_stand_around_a_value(before: str, value: str, behind: str) -> None:
+    text = before + value + behind
+    expected = json.loads(value + behind) if behind in SPACE or (value, behind) == ("1", "1") else None
+
+    for each in (text, text.encode()):
+        if expected is None:
+            with pytest.raises(ValueError, match="Extra data"):
+                parse(each)
+        else:
+            assert parse(each) == expected

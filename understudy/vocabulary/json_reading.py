@@ -10,6 +10,9 @@ from typing import NoReturn
 from .checks import not_json
 from .json_types import JsonObject, JsonValue
 
+SPACES = " \t\n\r"
+"""RFC 8259, 2: what may stand around a value."""
+
 
 def parse(text: str | bytes, *, in_range: bool = True) -> JsonValue:
     """Read JSON as defined by RFC 8259.
@@ -26,7 +29,7 @@ def parse(text: str | bytes, *, in_range: bool = True) -> JsonValue:
             # An object is nearly always UTF-8: then its second byte is no NUL, and there is no mark before it.
             is_usual = text.startswith(b"{") and text[1:2] != b"\0"
             text = text.decode("utf-8" if is_usual else json.detect_encoding(text), "surrogatepass")
-        value: JsonValue = (_IN_RANGE if in_range else _ANY_NUMBER).decode(text)
+        value = _decoded(text, _IN_RANGE if in_range else _ANY_NUMBER)
     except RecursionError:
         problem = "nested too deeply"
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
@@ -35,6 +38,16 @@ def parse(text: str | bytes, *, in_range: bool = True) -> JsonValue:
         return value
     # Outside the except block: the decoder's error holds the whole text, which may quote a key.
     raise ValueError(problem)
+
+
+def _decoded(text: str, decoder: json.JSONDecoder) -> JsonValue:
+    if text.startswith("{"):  # `decode` looks for space on both sides, which takes as long as to read a short object
+        found: tuple[JsonValue, int] = decoder.raw_decode(text)
+        value, end = found
+        if end == len(text) or not text[end:].strip(SPACES):
+            return value
+    whole: JsonValue = decoder.decode(text)
+    return whole
 
 
 def _no_constant(word: str) -> NoReturn:
