@@ -6,9 +6,14 @@ line, decodes by the charset of a header, and keeps events of any length.
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+USUAL = re.compile(rb"(?:event: (.*+)\n)?+data: (.++)\n\n")
+"""One event in the form that servers write; most come whole, and each in a chunk of its own. A chunk that is none is told at
+once: the expression never goes back.
+"""
 
 
 class ServerEvent(NamedTuple):
@@ -58,50 +63,62 @@ class EventSplitter:
         if b"\r" in chunk:
             self._skips_newline = chunk.endswith(b"\r")
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        *lines, begun = chunk.split(b"\n")
-        found: list[ServerEvent] = []
-        for line in lines:
-            event = self._end_line(line)
-            if event is not None:
-                found.append(event)
-        if begun:
-            self._begun.append(begun)
-            self._begun_size += len(begun)
-            self._check(self._begun_size)
-        return found
+        if not self._size and not self._begun_size and len(chunk) <= self._longest:
+            usual = USUAL.fullmatch(chunk)
+            if usual is not None:
+                self._is_first = False
+                name, data = usual.groups(b"")
+                return [ServerEvent(name.decode("utf-8", "replace"), data)]
+        return self._split(chunk)
 
     def end(self) -> list[ServerEvent]:
         """Return the event that the body ended in without a blank line, if there is one."""
-        last = (self._end_line(b""), self._end_line(b""))
-        return [event for event in last if event is not None]
+        return self._end_lines([b"", b""])
 
-    def _check(self, more: int) -> None:
-        if self._size + more > self._longest:
-            raise ValueError(f"an event is longer than {self._longest} bytes")
+    def _split(self, chunk: bytes) -> list[ServerEvent]:
+        *lines, begun = chunk.split(b"\n")
+        found = self._end_lines(lines) if lines else []
+        if begun:
+            self._begun.append(begun)
+            self._begun_size += len(begun)
+            if self._size + self._begun_size > self._longest:
+                raise self._too_long()
+        return found
 
-    def _end_line(self, line: bytes) -> ServerEvent | None:
-        """Take the end of a line; return the event that it ends, if the line is blank."""
+    def _end_lines(self, lines: list[bytes]) -> list[ServerEvent]:
+        """Take the ends of lines, at least one; return the events that the blank ones end."""
         if self._begun:
-            line = b"".join([*self._begun, line])
+            lines[0] = b"".join([*self._begun, lines[0]])
             self._begun.clear()
             self._begun_size = 0
         if self._is_first:
             self._is_first = False
-            line = line.removeprefix(BYTE_ORDER_MARK)
-        if not line:
-            return self._end_event()
-        size = len(line)
-        self._check(size)
-        field, _, value = line.partition(b":")  # a comment has an empty field
-        if field == b"data":
-            self._data.append(value[1:] if value.startswith(b" ") else value)
-            self._size += size
-        elif field == b"event":
-            self._name = value[1:] if value.startswith(b" ") else value
-            self._size += size
-        return None
+            lines[0] = lines[0].removeprefix(BYTE_ORDER_MARK)
+        return self._events(lines)
 
-    def _end_event(self) -> ServerEvent | None:
-        name, data = self._name, self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
-        self._name, self._data, self._size = b"", [], 0
-        return ServerEvent(name.decode("utf-8", "replace"), data) if data else None
+    def _events(self, lines: list[bytes]) -> list[ServerEvent]:
+        """Take whole lines; return the events that the blank ones end. One loop, because a function for each line takes longer."""
+        found: list[ServerEvent] = []
+        name, data, size = self._name, self._data, self._size
+        for line in lines:
+            if not line:
+                whole = data[0] if len(data) == 1 else b"\n".join(data)
+                if whole:
+                    found.append(ServerEvent(name.decode("utf-8", "replace"), whole))
+                name, data, size = b"", [], 0
+                continue
+            longer = size + len(line)
+            if longer > self._longest:
+                raise self._too_long()
+            field, _, value = line.partition(b":")  # a comment has an empty field
+            if field == b"data":
+                data.append(value[1:] if value.startswith(b" ") else value)
+                size = longer
+            elif field == b"event":
+                name = value[1:] if value.startswith(b" ") else value
+                size = longer
+        self._name, self._data, self._size = name, data, size
+        return found
+
+    def _too_long(self) -> ValueError:
+        return ValueError(f"an event is longer than {self._longest} bytes")

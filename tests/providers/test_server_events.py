@@ -29,7 +29,10 @@ def split(*chunks: bytes, longest: int = LONG) -> list[tuple[str, bytes]]:
         (b": OPENROUTER PROCESSING\n\n:\n\ndata: a\n: ping\n\n", [("", b"a")]),
         (b"id: 7\nretry: 10\nother: x\nmore\ndata: a\n\n", [("", b"a")]),
         (b"event: ping\n\nevent: x\ndata:\n\ndata: a\n\n", [("", b"a")]),
+        (b"event: x\ndata: \n\n", []),
+        (b": data: a\n\nevent: data: b\n\n", []),
         (b"\xef\xbb\xbfdata: a\n\n", [("", b"a")]),
+        (b"data: a\n\n\xef\xbb\xbfdata: b\n\n", [("", b"a")]),
         (b"data: a\n\ndata: last", [("", b"a"), ("", b"last")]),
         (b"data: a\n\ndata: last\n", [("", b"a"), ("", b"last")]),
         (b"data: a\n\nda", [("", b"a")]),
@@ -64,12 +67,28 @@ def test_an_event_is_given_with_its_last_byte() -> None:
     assert splitter.feed(b"\ndata: b\n\n") == [ServerEvent("", b"b")]
 
 
-@pytest.mark.parametrize("size", [1, 7, 100])
-def test_an_event_longer_than_the_limit_is_refused(size: int) -> None:
-    body = b"data: " + b"x" * 50 + b"\ndata: " + b"y" * 50
-
+@pytest.mark.parametrize("size", [1, 7, 100, 1_000])
+@pytest.mark.parametrize(
+    "body",
+    [b"data: " + b"x" * 50 + b"\ndata: " + b"y" * 50, b"data: " + b"x" * 100 + b"\n\n", b": " + b"x" * 100 + b"\n"],
+)
+def test_an_event_longer_than_the_limit_is_refused(body: bytes, size: int) -> None:
     with pytest.raises(ValueError, match="an event is longer than 100 bytes"):
         split(*[body[i : i + size] for i in range(0, len(body), size)], longest=100)
+
+
+def test_a_line_longer_than_the_limit_is_refused_before_its_end() -> None:
+    splitter = EventSplitter(100)
+    splitter.feed(b"data: a\ndata: " + b"x" * 80)
+
+    with pytest.raises(ValueError, match="an event is longer than 100 bytes"):
+        splitter.feed(b"x" * 10)
+
+
+def test_an_event_may_be_as_long_as_the_limit() -> None:
+    body = b"event: x\ndata: " + b"x" * 86 + b"\n\n"
+
+    assert split(body, longest=100) == [("x", b"x" * 86)]
 
 
 def test_many_events_and_comments_may_be_longer_than_the_limit_together() -> None:
