@@ -97,9 +97,10 @@ class TurnAssembler:
             raise ValueError(f"the turn has ended, and {type(piece).__name__} came after its end")
         match piece:
             case TextPiece():
-                citations = _citations(piece)
+                citations = piece.citations if piece.citations == () else _citations(piece)
                 part = self._add_text(piece, TEXT)
-                part.citations += citations
+                if citations:
+                    part.citations += citations
             case ReasoningPiece():
                 redacted = _or_none(piece, "redacted")
                 part = self._add_text(piece, REASONING)
@@ -190,12 +191,14 @@ class TurnAssembler:
         return part
 
     def _add_text(self, piece: TextPiece | ReasoningPiece, kind: int) -> _Open:
-        if not isinstance(piece.text, str):
-            raise TypeError(f"{type(piece).__name__}: text must be a string, got {type(piece.text).__name__}")
-        signature = _or_none(piece, "signature")
+        text = piece.text
+        if not isinstance(text, str):
+            raise TypeError(f"{type(piece).__name__}: text must be a string, got {type(text).__name__}")
+        signature = None if piece.signature is None else _or_none(piece, "signature")
         part = self._part(piece.part, kind)
-        part.texts.append(piece.text)
-        part.signature = signature or part.signature
+        part.texts.append(text)
+        if signature:
+            part.signature = signature
         return part
 
     def _add_call(self, piece: CallPiece) -> None:

@@ -121,9 +121,10 @@ class AnthropicStream:
         block = self._open.get(index)
         if block is None:
             raise WrongShape(f"content_block_delta must belong to a block that has begun, got index {index}")
-        match block.kind, text(delta, "type"):
-            case "text", "text_delta":
-                return (TextPiece(text(delta, "text"), index),)
+        kind = text(delta, "type")
+        if kind == "text_delta" and block.kind == "text":  # most
+            return (TextPiece(text(delta, "text"), index),)
+        match block.kind, kind:
             case "text", "citations_delta":
                 return (TextPiece("", index, citations=(citation(inner(delta, "citation")),)),)
             case "thinking", "thinking_delta":

@@ -234,23 +234,24 @@ MAY_TELL_ERRORS = frozenset(("choices", "error", "object", "response"))
 """An event that neither has the name `error` nor this type tells an error only in one of these fields."""
 
 
-def streamed_failure(value: JsonValue, event: Callable[[], bytes], name: str, *, provider: str) -> ProviderError | None:
+def streamed_failure(
+    value: JsonObject, event: bytes, name: str, *, provider: str, hide: Callable[[bytes], bytes]
+) -> ProviderError | None:
     """Return the error that an event of a stream tells, or None.
 
     Args:
         value: the event's data.
-        event: gives the same as bytes, without the key; called only if there is an error.
+        event: the same as bytes.
+        hide: takes the key out of these.
         name: its field `event`. Groq sends errors as events named `error`. Other servers put the error into an ordinary event;
             for vLLM the whole event is the error, and for a few servers the error is a text.
     """
-    if not is_object(value):
-        return None
-    if name != "error" and not value.keys() & MAY_TELL_ERRORS and value.get("type") != "error":  # most: pieces of text
+    if name != "error" and MAY_TELL_ERRORS.isdisjoint(value) and value.get("type") != "error":  # most: pieces of text
         return None
     is_error = "error" in (name, value.get("object"), value.get("type")) or bool(text(value, "error"))
     if _embedded(value) is None and not is_error:
         return None
-    body = event()
+    body = hide(event)
     said = _embedded(parse(body, in_range=False)) or _error_object(body)
     if said.get("type") == "error":  # that of the event, as in OpenAI's Responses
         said = {key: each for key, each in said.items() if key != "type"}

@@ -10,8 +10,8 @@ from understudy.providers.wire.json_values import as_object
 from understudy.providers.wire.server_events import EventSplitter, ServerEvent
 from understudy.providers.wire.stream_decoder import StreamDecoder
 from understudy.vocabulary.json_reading import parse
-from understudy.vocabulary.messages import JsonValue, ModelTurn
-from understudy.vocabulary.pieces import Piece, TurnEnd, is_visible
+from understudy.vocabulary.messages import JsonObject, ModelTurn
+from understudy.vocabulary.pieces import Piece, TurnEnd
 
 from .errors import streamed_failure
 
@@ -37,8 +37,6 @@ class StreamReader:
         self._hide = hide
         self._splitter = EventSplitter(longest)
         self._assembler = TurnAssembler()
-        self.has_shown = False
-        """Whether a piece that readers see came."""
         self.last = b""
         """The data of the latest event, for errors; the key is taken out."""
 
@@ -60,7 +58,7 @@ class StreamReader:
             ValueError: an event is not JSON, not of the API's format, or too long; `last` is the event.
         """
         for event in self._splitter.feed(chunk):
-            if self.is_over:
+            if self._decoder.is_over:
                 return
             yield from self._take(event)
 
@@ -93,16 +91,18 @@ class StreamReader:
         return turn if turn.parts or turn.usage.total_tokens is not None else None
 
     def _take(self, event: ServerEvent) -> Sequence[Piece]:
-        if event.data.startswith(b"[") and event.data.strip() == DONE:
+        name, data = event
+        if data.startswith(b"[") and data.strip() == DONE:
             self._decoder.done()
             return ()
         try:
-            value = parse(event.data, in_range=False)  # a model may write such a number into its arguments
-            error = streamed_failure(value, lambda: self._hide(event.data), event.name, provider=self._provider)
+            # In any range: a model may write a number that is too large into its arguments.
+            value = as_object(parse(data, in_range=False), "the event")
+            error = streamed_failure(value, data, name, provider=self._provider, hide=self._hide)
             if error is None:
-                return self._added(self._decoder.take(as_object(value, "the event"), event.name))
+                return self._added(self._decoder.take(value, name))
         except ValueError:
-            self.last = self._hide(event.data)
+            self.last = self._hide(data)
             raise
         self._add_beside(value)
         raise error
@@ -110,12 +110,10 @@ class StreamReader:
     def _added(self, pieces: Sequence[Piece]) -> Sequence[Piece]:
         for piece in pieces:
             self._assembler.add(piece)
-            if not self.has_shown:
-                self.has_shown = is_visible(piece)
         return pieces
 
-    def _add_beside(self, value: JsonValue) -> None:
+    def _add_beside(self, value: JsonObject) -> None:
         """Keep what stands beside an error for the partial turn: OpenRouter puts the error into the last chunk."""
         with suppress(ValueError):
-            for piece in self._decoder.take(as_object(value, "the event"), ""):
+            for piece in self._decoder.take(value, ""):
                 self._assembler.add(piece)
