@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
@@ -10,6 +11,7 @@ import httpx
 import pytest
 
 from tests.support.http import ANTHROPIC_REPLY, EVERYWHERE, HELLO, OPENAI_REPLY, Answers
+from tests.support.paths import ROOT
 from understudy.errors import ProviderError
 from understudy.providers import Anthropic, Gemini, OpenAI, OpenAIResponses, Recorder, Secret, Vertex
 from understudy.providers.http.client_options import ClientOptions
@@ -41,6 +43,13 @@ def test_the_types_of_the_shared_options_are_those_of_the_constructor() -> None:
 
     for name, kind in ClientOptions.__annotations__.items():
         assert getattr(kind, "__forward_arg__", kind) == shared[name].annotation
+
+
+def test_the_page_of_providers_has_a_row_for_each_shared_option() -> None:
+    page = (ROOT / "docs" / "providers.md").read_text()
+    table = page.partition("### Options of all clients")[2].partition("\n## ")[0]
+
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == set(ClientOptions.__annotations__)
 
 
 @pytest.mark.parametrize("make", [Anthropic, Gemini, OpenAI, OpenAIResponses, Vertex])
