@@ -77,26 +77,21 @@ def test_endpoint_version_and_key_are_read_from_the_environment_at_each_call(mon
     assert KEY in keys_that_are_set()
 
 
-def test_a_token_of_the_environment_goes_before_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "options", [{}, {"token": KEY}, {"token": lambda: KEY}], ids=["environment", "token", "function"]
+)
+def test_a_token_is_sent_as_a_bearer_token_and_goes_before_a_key_of_the_environment(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", "another-0123456789")
-    monkeypatch.setenv("AZURE_OPENAI_AD_TOKEN", KEY)
+    if not options:
+        monkeypatch.setenv("AZURE_OPENAI_AD_TOKEN", KEY)
     sent = answers()
 
-    us.AzureOpenAI("gpt-4o", endpoint=HOME, transport=sent).complete(HELLO)
+    us.AzureOpenAI("gpt-4o", endpoint=HOME, transport=sent, **options).complete(HELLO)
 
     assert sent.requests[0].headers["authorization"] == f"Bearer {KEY}"
     assert "api-key" not in sent.requests[0].headers
-
-
-def test_a_function_of_tokens_is_asked_again_when_its_token_is_refused() -> None:
-    refused = httpx.Response(401, json={"error": {"code": "401", "message": "the token has expired"}})
-    sent = Answers(refused, httpx.Response(200, json=OPENAI_REPLY))
-    tokens = iter(["first-token", "second-token"])
-
-    us.AzureOpenAI("gpt-4o", endpoint=HOME, token=lambda: next(tokens), transport=sent).complete(HELLO)
-
-    assert [each.headers["authorization"] for each in sent.requests] == ["Bearer first-token", "Bearer second-token"]
-    assert all("api-key" not in request.headers for request in sent.requests)
 
 
 @pytest.mark.parametrize(

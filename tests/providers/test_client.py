@@ -6,6 +6,7 @@ import copy
 import json
 import logging
 import pickle
+import re
 import subprocess
 import sys
 import traceback
@@ -320,14 +321,17 @@ def test_a_function_that_returns_no_key_is_an_error_that_says_so(found: str) -> 
     assert answers.requests == []
 
 
-def test_a_key_function_is_asked_again_once_after_401() -> None:
-    keys = iter(["old", "new", "newer"])
-    answers = Answers(busy(401), ok())
+@pytest.mark.parametrize("name", EVERYWHERE)
+def test_a_key_function_is_asked_again_once_after_401(name: str) -> None:
+    keys = iter(["old-key", "new-key", "newer-key"])
+    answers = Answers(busy(401), busy(400))
 
-    turn = OpenAI("m", api_key=lambda: next(keys), transport=answers).complete(HELLO)
+    with pytest.raises(ProviderError) as caught:
+        EVERYWHERE[name](answers, lambda: next(keys)).complete(HELLO)
 
-    assert turn.text == "Hi."
-    assert [r.headers["authorization"] for r in answers.requests] == ["Bearer old", "Bearer new"]
+    assert caught.value.status == 400
+    sent = [" ".join(request.headers.values()) for request in answers.requests]
+    assert [re.findall("old-key|newer-key|new-key", headers) for headers in sent] == [["old-key"], ["new-key"]]
 
 
 @pytest.mark.parametrize(("key", "sent"), [("k", 1), (lambda: Secret("k"), 2)], ids=["a fixed key", "a function"])

@@ -95,16 +95,6 @@ def test_recorded_streams_of_claude_are_read() -> None:
         assert assembler.turn() == case.turn
 
 
-def test_a_function_of_tokens_is_asked_again_when_its_token_is_refused() -> None:
-    refused = httpx.Response(401, json={"error": {"code": 401, "message": "expired", "status": "UNAUTHENTICATED"}})
-    sent = Answers(refused, httpx.Response(200, json=ANTHROPIC_REPLY))
-    tokens = iter(["first-token", "second-token"])
-
-    client(sent, access_token=lambda: next(tokens)).complete(HELLO)
-
-    assert [each.headers["authorization"] for each in sent.requests] == ["Bearer first-token", "Bearer second-token"]
-
-
 def test_without_a_project_the_error_names_its_variable() -> None:
     with pytest.raises(AuthenticationError, match="no project for vertex: set GOOGLE_CLOUD_PROJECT"):
         client(Answers(), project=None).complete(HELLO)

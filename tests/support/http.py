@@ -14,6 +14,7 @@ from typing import TypeVar
 import httpx
 
 from understudy.providers import Anthropic, AzureOpenAI, Gemini, OpenAI, OpenAIResponses, Timing, Vertex, VertexClaude
+from understudy.providers.http.credentials import KeyLike
 from understudy.providers.http.model_client import HttpModel
 from understudy.vocabulary.context.scope import Scope, enter_scope
 from understudy.vocabulary.messages import JsonValue, ModelRequest, user_message
@@ -92,7 +93,7 @@ class Answers(httpx.MockTransport):
         return found
 
 
-MAKERS: dict[str, Callable[[httpx.BaseTransport, str], HttpModel]] = {
+MAKERS: dict[str, Callable[[httpx.BaseTransport, KeyLike], HttpModel]] = {
     "openai": lambda transport, key: OpenAI("gpt-4o", api_key=key, attempts=1, transport=transport),
     "openai-responses": lambda transport, key: OpenAIResponses("gpt-5", api_key=key, attempts=1, transport=transport),
     "anthropic": lambda transport, key: Anthropic("claude", api_key=key, attempts=1, transport=transport),
@@ -102,7 +103,7 @@ MAKERS: dict[str, Callable[[httpx.BaseTransport, str], HttpModel]] = {
     ),
 }
 """API -> a client with one attempt that sends to a transport."""
-EVERYWHERE: dict[str, Callable[[httpx.BaseTransport, str], HttpModel]] = {
+EVERYWHERE: dict[str, Callable[[httpx.BaseTransport, KeyLike], HttpModel]] = {
     **MAKERS,
     "groq": lambda transport, key: OpenAI("m", preset="groq", api_key=key, attempts=1, transport=transport),
     "azure": lambda transport, key: AzureOpenAI(
