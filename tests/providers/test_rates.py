@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.limited_servers import Server, by_chance, by_the_bucket, by_the_window, play
+from tests.support.limited_servers import Server, by_chance, by_the_bucket, by_the_last, by_the_window, once, play
 from understudy.providers.http.limits.bucket import per_minute
 from understudy.providers.http.limits.rates import LONGEST_STOP, RETRIES, Rates, Sent
 from understudy.providers.http.limits.told import Told, told_by
@@ -97,18 +97,66 @@ def test_a_refusal_stops_every_request_until_the_named_time_and_then_lets_in_one
     assert rates.wait(NOW + 7.2, 400) == pytest.approx(7.2 / 9 / 0.9)  # nine were answered in this time
 
 
-def test_the_other_requests_of_a_herd_do_not_slow_it_down_further_and_keep_their_retries() -> None:
+def test_requests_under_way_at_a_refusal_count_as_taken_until_they_are_refused_too() -> None:
     rates = Rates()
     herd = [sent_at(rates, NOW, 400) for _ in range(50)]
+    paces: list[float | None] = []
     retried = 0
-    paces: set[float | None] = set()
-    for each in herd:
-        rates.refused(each, NOW + 0.1, 5.0, NOTHING)
-        paces.add(rates.pace)
+    for each in herd[:30]:
+        rates.refused(each, NOW + 0.1, 4.9, NOTHING)
+        paces.append(rates.pace)
         retried += rates.take_retry()
+    for each in herd[30:]:  # they were sent before, so they do not say that more than these may be sent
+        rates.succeeded(each, NOW + 3.0, None, NOTHING)
 
-    assert (len(paces), retried) == (1, 50)
-    assert rates.retries >= RETRIES - 2
+    assert paces == pytest.approx([0.9 * (50 - refused) / 5.0 for refused in range(1, 31)])
+    assert rates.pace == paces[-1]
+    assert retried == 30
+    assert rates.retries >= RETRIES - 2  # nobody knew of the limit when they were sent
+
+
+def test_a_refusal_of_a_request_that_was_sent_before_the_time_that_was_measured_changes_nothing_but_the_wait() -> None:
+    rates = Rates()
+    old, first = sent_at(rates, NOW), sent_at(rates, NOW)
+    rates.refused(first, NOW + 1.0, 1.0, NOTHING)
+    paced = sent_at(rates, NOW + 2.0)
+    rates.refused(paced, NOW + 3.0, 1.0, NOTHING)
+    before = rates.pace
+
+    rates.refused(old, NOW + 3.5, 7.0, NOTHING)
+
+    assert rates.pace == before
+    assert rates.wait(NOW + 4.0, 400) == pytest.approx(6.5)
+
+
+def answers_until_forgotten(rates: Rates, now: float) -> int:
+    answers = 0
+    while rates.pace is not None:
+        now += 100.0
+        rates.succeeded(sent_at(rates, now), now, None, NOTHING)
+        answers += 1
+    return answers
+
+
+def test_after_a_first_refusal_the_rate_grows_fast_and_after_a_second_one_slowly() -> None:
+    stray, confirmed = Rates(), Rates()
+    for rates in (stray, confirmed):
+        rates.refused(sent_at(rates, NOW), NOW, 1.0, NOTHING)
+    confirmed.refused(sent_at(confirmed, NOW + 1.0), NOW + 1.0, 1.0, NOTHING)
+
+    assert answers_until_forgotten(stray, NOW) < 50
+    assert answers_until_forgotten(confirmed, NOW) > 200
+
+
+def test_a_high_rate_that_was_confirmed_by_few_requests_grows_slowly_all_the_same() -> None:
+    rates = Rates()
+    burst = [sent_at(rates, NOW) for _ in range(101)]
+    rates.refused(burst[0], NOW + 0.1, 0.1, NOTHING)
+    paced = [sent_at(rates, NOW + 0.2) for _ in range(5)]
+    rates.refused(paced[0], NOW + 0.21, 0.01, NOTHING)
+
+    assert rates.pace == pytest.approx(0.9 * 4 / 0.02)
+    assert answers_until_forgotten(rates, NOW) > 5_000  # two seconds of requests count as taken, not four
 
 
 def test_a_wait_of_hours_is_kept_for_two_minutes_and_then_one_request_looks() -> None:
@@ -317,10 +365,80 @@ def test_fifty_callers_finish_nearly_as_fast_as_the_server_allows_and_few_reques
     assert played.most_at_once <= 1
 
 
+SERVERS: list[Callable[[int, float, float], Server]] = [
+    lambda most, length, began: by_the_window(most, length, began=began),
+    lambda most, length, began: by_the_last(most, length),
+    lambda most, length, began: by_the_bucket(most, length),
+]
+"""By the number of requests, the time in which so many are answered, and how long ago the first window began."""
+
+
+@pytest.mark.parametrize("latency", [0.05, 1.0, 5.0])
+@pytest.mark.parametrize("most", [40, 400, 1_000])
+@pytest.mark.parametrize("server", SERVERS, ids=["window", "sliding", "bucket"])
+def test_a_storm_whose_refusals_come_before_its_answers_is_held_back_by_the_limit_and_no_further(
+    server: Callable[[int, float, float], Server], most: int, latency: float
+) -> None:
+    calls = max(8, 3 * most // 50)
+    for seed in range(3):
+        limited = server(most, 60.0, seed * 20.0)
+        played = play(Rates(), limited, callers=50, calls=calls, latency=latency, refusal=0.02, seed=seed)
+
+        assert played.answered == 50 * calls
+        assert played.requests <= 1.1 * played.answered
+        fastest = max(50 * calls / most * 60.0, calls * latency)
+        assert played.seconds <= 1.15 * fastest
+
+
+@given(
+    server=st.sampled_from(SERVERS),
+    most=st.integers(40, 1_000),
+    length=st.sampled_from([1.0, 60.0]),
+    began=st.floats(0, 1),
+    latency=st.floats(0.01, 3.0),
+    refusal=st.floats(0.01, 0.1),
+    seed=st.integers(0, 1_000),
+)
+def test_of_six_requests_to_a_limited_server_at_most_one_is_refused(
+    server: Callable[[int, float, float], Server],
+    most: int,
+    length: float,
+    began: float,
+    latency: float,
+    refusal: float,
+    seed: int,
+) -> None:
+    limited, calls = server(most, length, began * length), max(8, 2 * most // 50)
+    played = play(Rates(), limited, callers=50, calls=calls, latency=latency, refusal=refusal, seed=seed)
+
+    assert played.answered == 50 * calls
+    assert played.requests <= 1.2 * played.answered
+
+
+@pytest.mark.parametrize("latency", [0.02, 1.0])
+@pytest.mark.parametrize("which", [1, 2, 3, 20])
+def test_fifty_callers_are_held_back_by_one_stray_refusal_for_seconds(which: int, latency: float) -> None:
+    played = play(Rates(), once(which, 1.0), callers=50, calls=20, latency=latency, refusal=0.02)
+
+    assert played.refused == 1
+    assert played.seconds <= 20 * latency + 12.0
+
+
 @pytest.mark.parametrize("share", [0.05, 0.12, 0.2])
 def test_refusals_by_chance_do_not_slow_requests_down_without_end(share: float) -> None:
     played = play(Rates(), by_chance(share, 1.0), callers=16, calls=10, latency=0.02)
 
-    refused = played.requests - played.answered
     assert played.answered == 160
-    assert played.seconds <= 160 / 0.75 + refused * 2.0 + 5  # three quarters of a request in the wait that is named
+    assert (
+        played.seconds <= 160 / 0.75 + played.refused * 2.0 + 5
+    )  # three quarters of a request in the wait that is named
+
+
+@pytest.mark.parametrize("share", [0.05, 0.1])
+@pytest.mark.parametrize("wait", [1.0, 5.0])
+def test_where_few_requests_are_refused_by_chance_one_is_answered_in_each_named_wait(share: float, wait: float) -> None:
+    for seed in range(5):
+        played = play(Rates(), by_chance(share, wait, seed), callers=50, calls=20, latency=1.0, refusal=0.03, seed=seed)
+
+        assert played.answered == 1_000
+        assert played.seconds <= (1_000 + played.refused) * wait

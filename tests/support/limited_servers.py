@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import random
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -18,17 +19,33 @@ Verdict = tuple[bool, float | None, Mapping[str, Told]]
 Server = Callable[[float], Verdict]
 
 
-def by_the_window(most: int, length: float, *, names_wait: bool = True) -> Server:
-    """Answer so many requests in each window of time, and refuse the others until its end."""
+def by_the_window(most: int, length: float, *, names_wait: bool = True, began: float = 0.0) -> Server:
+    """Answer so many requests in each window of time, and refuse the others until its end. The first one began so long ago."""
     served: dict[int, int] = {}
 
     def ask(now: float) -> Verdict:
+        now += began
         window = floor(now / length)
         served[window] = served.get(window, 0) + 1
         if served[window] <= most:
             return True, None, {}
         served[window] -= 1
         return False, (window + 1) * length - now if names_wait else None, {}
+
+    return ask
+
+
+def by_the_last(most: int, length: float) -> Server:
+    """Answer a request if so few were answered in the time before it, and refuse the others until the oldest of these is older."""
+    answered: deque[float] = deque()
+
+    def ask(now: float) -> Verdict:
+        while answered and answered[0] <= now - length:
+            answered.popleft()
+        if len(answered) >= most:
+            return False, answered[0] + length - now, {}
+        answered.append(now)
+        return True, None, {}
 
     return ask
 
@@ -58,10 +75,32 @@ class Played:
     most_at_once: int = 0
     """The most requests that were sent at the same moment after the first refusal came."""
 
+    @property
+    def refused(self) -> int:
+        """How many requests were refused."""
+        return self.requests - self.answered
 
-def play(rates: Rates, server: Server, *, callers: int, calls: int, latency: float = 0.02) -> Played:
-    """Let so many callers make so many calls each, one after the other; a refused one is made again after the named wait."""
+
+def play(
+    rates: Rates,
+    server: Server,
+    *,
+    callers: int,
+    calls: int,
+    latency: float = 0.02,
+    refusal: float | None = None,
+    seed: int | None = None,
+) -> Played:
+    """Let so many callers make so many calls each, one after the other; a refused one is made again after the named wait.
+
+    Args:
+        latency: seconds from a request to its answer.
+        refusal: seconds from a request to its refusal, half of them until the server sees it; as long as an answer by default.
+        seed: of a die that makes answers take half as long to one and a half times as long.
+    """
     played, number = Played(), itertools.count()
+    back = latency if refusal is None else refusal
+    die = None if seed is None else random.Random(seed)
     waiting = [calls] * callers
     """What waits in the queue of the limiter: for each caller the calls it still has to make."""
     events: list[tuple[float, int, Callable[[float], None]]] = []
@@ -85,8 +124,12 @@ def play(rates: Rates, server: Server, *, callers: int, calls: int, latency: flo
             played.requests += 1
             at_this_moment += refused
             played.most_at_once = max(played.most_at_once, at_this_moment)
-            verdict = server(at + latency / 2)
-            later(at + latency, partial(end, sent, left, verdict))
+            later(at + back / 2, partial(arrive, sent, left))
+
+    def arrive(sent: Sent, left: int, at: float) -> None:
+        verdict = server(at)
+        answer = latency if die is None else latency * die.uniform(0.5, 1.5)
+        later(at + (max(answer - back / 2, 0.0) if verdict[0] else back / 2), partial(end, sent, left, verdict))
 
     def end(sent: Sent, left: int, verdict: Verdict, at: float) -> None:
         nonlocal refused
@@ -114,12 +157,22 @@ def play(rates: Rates, server: Server, *, callers: int, calls: int, latency: flo
     return played
 
 
-def by_chance(share: float, wait: float) -> Server:
+def by_chance(share: float, wait: float, seed: int = 7) -> Server:
     """Refuse this share of all requests, by a repeatable die."""
-    die = random.Random(7)
+    die = random.Random(seed)
 
     def ask(now: float) -> Verdict:
         fine = die.random() >= share
         return fine, None if fine else wait, {}
+
+    return ask
+
+
+def once(which: int, wait: float) -> Server:
+    """Refuse one request, the first, second or so on, and answer all others."""
+    came = itertools.count(1)
+
+    def ask(now: float) -> Verdict:
+        return (False, wait, {}) if next(came) == which else (True, None, {})
 
     return ask

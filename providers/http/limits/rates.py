@@ -133,7 +133,7 @@ class Rates:
         self._refusals = 0
         if self.retries < RETRIES:
             self.retries = min(RETRIES, self.retries + GIVEN_BACK)
-        self._pace.succeeded()
+        self._pace.succeeded(sent.at)
         if used is not None:
             if "tokens" in self._own:
                 self._own["tokens"].take(now, used - sent.tokens)
@@ -150,11 +150,12 @@ class Rates:
         is_news = self._pace.is_news(sent.at)
         if not is_news:  # nobody knew of the limit when it was sent, so its retry costs nothing
             self.retries = min(RETRIES, self.retries + 1.0)
+        is_named = wait is not None
         if wait is None:
             wait = backoff_wait(FIRST_STOP, LONGEST_GUESS, self._refusals)
             self._refusals += is_news
         self.stopped_until = max(self.stopped_until, now + min(wait, LONGEST_STOP))
-        self._pace.refused(sent.at, now, self.stopped_until)
+        self._pace.refused(sent.at, now, self.stopped_until, is_named=is_named)
         self._is_limited = True
         if told:
             self._hear(told, now)
