@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TypeGuard
 
+from understudy.orchestration.agent.turn_checks import MOST
 from understudy.vocabulary.checks import DEEPEST, not_json
 from understudy.vocabulary.messages import JsonObject, JsonValue, ToolCall
 
@@ -99,9 +100,9 @@ def text(source: JsonObject, key: str) -> str:
 
 
 def count(source: JsonObject, key: str) -> int | None:
-    """Return the whole number under `key`, or None if it is missing, negative or not a whole number."""
+    """Return the whole number under `key`, or None if it is missing, negative, beyond all counts or not a whole number."""
     value = source.get(key)
-    return value if type(value) is int and value >= 0 else None
+    return value if type(value) is int and 0 <= value < MOST else None
 
 
 def total(*numbers: int | None) -> int | None:

@@ -11,6 +11,7 @@ from tests.providers.test_wire_formats import DIALECTS, said
 from tests.support import wire
 from tests.support.wire import obj, objs
 from tests.support.wire_streams import as_events, stream_cases, turn_of
+from understudy.orchestration.agent.turn_checks import fault_of_turn
 from understudy.providers.anthropic import wire as anthropic_wire
 from understudy.providers.google import wire as google_wire
 from understudy.providers.openai import wire as openai_wire
@@ -125,14 +126,25 @@ def test_an_annotation_is_a_citation_whole_and_streamed() -> None:
     assert whole.citations == (Citation("Shop", "https://shop.test", "", 5, 10, ANNOTATION),)
 
 
-@pytest.mark.parametrize("place", [{"start_index": 0, "end_index": 0}, {"start_index": 9, "end_index": 2}, {}])
-def test_a_citation_without_a_place_is_of_the_whole_text(place: dict[str, int]) -> None:
+@pytest.mark.parametrize(
+    "place",
+    [
+        {"start_index": 0, "end_index": 0},
+        {"start_index": 9, "end_index": 2},
+        {},
+        {"start_index": 0, "end_index": 6},
+        {"start_index": 50, "end_index": 60},
+        {"start_index": 0, "end_index": 10**30},
+    ],
+)
+def test_a_citation_without_a_place_in_the_text_is_of_the_whole_text(place: dict[str, int]) -> None:
     found = {"url": "https://shop.test", "content": "Seven left.", **place}
     turn = openai_turn(
         {"message": {"content": "Seven", "annotations": [{"type": "url_citation", "url_citation": found}]}}
     )
 
     assert [(each.quote, each.start, each.end) for each in turn.citations] == [("Seven left.", 0, 5)]
+    assert not fault_of_turn(turn)
 
 
 RESULT = {"title": "Shop", "url": "https://shop.test", "date": "2026-11-01", "snippet": "Seven left."}

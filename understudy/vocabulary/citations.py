@@ -23,6 +23,10 @@ class Citation:
     raw: JsonObject = field(default_factory=dict[str, "JsonValue"], repr=False)
     """The provider's own form; sent back to that provider where it takes citations."""
 
+    def unplaced(self) -> Citation:
+        """Return the citation as one of its whole part."""
+        return replace(self, start=None, end=None)
+
     def moved(self, begin: int, length: int) -> Citation:
         """Return the citation with its place in a text in which its part begins at `begin` and has this `length`."""
         start = 0 if self.start is None else self.start

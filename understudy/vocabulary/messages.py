@@ -219,13 +219,18 @@ def join_text(parts: Iterable[Part]) -> str:
 
 
 def citations_in(parts: Iterable[Part]) -> tuple[Citation, ...]:
-    """Return the citations of all text parts, with their places in the joined text."""
+    """Return the citations of all text parts, with their places in the joined text.
+
+    Of a place beyond the text, which a server may tell, nothing is known: the citation means its whole part.
+    """
+    texts = [part for part in parts if type(part) is TextPart]
     found: list[Citation] = []
-    begin = 0
-    for part in parts:
-        if type(part) is TextPart:
-            found += [each.moved(begin, len(part.text)) for each in part.citations]
-            begin += len(part.text)
+    begin, whole = 0, sum([len(part.text) for part in texts])
+    for part in texts:
+        for each in part.citations:
+            is_inside = begin + (each.end or 0) <= whole
+            found.append((each if is_inside else each.unplaced()).moved(begin, len(part.text)))
+        begin += len(part.text)
     return tuple(found)
 
 
