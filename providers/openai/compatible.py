@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from understudy.providers.http.options import checked_url
@@ -15,6 +16,7 @@ from understudy.vocabulary.presets import PRESETS, Preset
 from .families import is_own_host
 from .sent_messages import DIALECT
 
+BRIDGE: JsonObject = {"role": "assistant", "content": "OK"}
 LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
@@ -81,6 +83,8 @@ def fitted(body: JsonObject, request: ModelRequest, model: str, preset: Preset) 
         fit.setdefault("tool_choice", "auto")
     if preset.call_id_length is not None and is_array(fit["messages"]):
         fit["messages"] = [_with_ids(message, preset.call_id_length) for message in fit["messages"]]
+    if not preset.user_after_results and is_array(fit["messages"]):
+        fit["messages"] = _bridged(fit["messages"])
     return fit
 
 
@@ -109,6 +113,15 @@ def _fit_choice(body: dict[str, JsonValue], request: ModelRequest, model: str, p
         if len(request.tools) != 1:
             refuse(preset.name, "tool_choice='required'", "write the name of a tool")
         body["tool_choice"] = {"type": "function", "function": {"name": request.tools[0].name}}
+
+
+def _bridged(messages: Sequence[JsonValue]) -> list[JsonValue]:
+    """Put a short message of the model's between the results of tools and a user's message."""
+    found: list[JsonValue] = []
+    roles = [message.get("role") if is_object(message) else None for message in messages]
+    for before, role, message in zip([None, *roles], roles, messages, strict=False):
+        found += [BRIDGE, message] if (before, role) == ("tool", "user") else [message]
+    return found
 
 
 def _with_ids(message: JsonValue, length: int) -> JsonValue:

@@ -275,6 +275,22 @@ def test_an_id_of_mistrals_own_stays_and_others_stay_apart() -> None:
 
 
 @each_server
+def test_a_users_message_follows_results_where_the_server_takes_it(name: str) -> None:
+    picture = us.ToolResult("call_1", "a shelf", parts=(us.ImagePart("image/png", "aGk="),))
+    *before, _ = history("").messages
+    shown = ModelRequest([*before, Message("user", (picture,)), Message("assistant", (us.TextPart("Ah."),))])
+    asked_again = ModelRequest([*history("").messages, user_message("And now?")])
+
+    def roles(request: ModelRequest) -> list[str]:
+        return [message["role"] for message in asked(name, request)["messages"]]
+
+    bridge = ["assistant"] if name == "mistral" else []
+    assert roles(shown) == ["user", "assistant", "tool", *bridge, "user", "assistant"]
+    assert roles(asked_again) == ["user", "assistant", "tool", *bridge, "user"]
+    assert roles(history("")) == ["user", "assistant", "tool"]
+
+
+@each_server
 def test_a_typed_answer_is_asked_for_as_the_server_can(name: str) -> None:
     sent = Answers(httpx.Response(500))
     model = us.OpenAI("m", preset=name, api_key=KEY, transport=sent, attempts=1)
@@ -466,6 +482,7 @@ def test_a_preset_of_ones_own_is_a_provider(monkeypatch: pytest.MonkeyPatch) -> 
         ({"lacks": ["seed"]}, TypeError),
         ({"lacks": ("sed",)}, ValueError),
         ({"call_id_length": True}, TypeError),
+        ({"user_after_results": 1}, TypeError),
         ({"call_id_length": 0}, TypeError),
         ({"address": 7}, TypeError),
         ({"path": "v1"}, ValueError),

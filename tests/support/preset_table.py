@@ -63,6 +63,8 @@ def _otherwise(preset: Preset) -> list[str]:
         found.append(f"no forced tool to models with `{preset.unforced}` in their names")
     if preset.call_id_length is not None:
         found.append(f"ids of calls have {preset.call_id_length} letters and digits")
+    if not preset.user_after_results:
+        found.append("a short message of the model's between the results of tools and a user's message")
     return found
 
 

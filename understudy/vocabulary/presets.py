@@ -74,6 +74,9 @@ class Preset:
     offered to them and not forced."""
     call_id_length: int | None = None
     """The length that ids of tool calls must have, in letters and digits; None for any id."""
+    user_after_results: bool = True
+    """Whether a user's message may follow the results of tools, as pictures of results do; else a short one of the model's
+    is put between them."""
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -108,7 +111,7 @@ CHOICES: dict[str, tuple[object, ...]] = {
 
 def _check(name: str, value: object) -> None:
     match name:
-        case "needs_key" | "stream_options" | "says_auto":
+        case "needs_key" | "stream_options" | "says_auto" | "user_after_results":
             _must(isinstance(value, bool), name, "True or False", value)
         case "key_variables" | "lacks":
             _must(_are_words(value), name, "a tuple of strings", value)
@@ -213,7 +216,8 @@ PRESETS = _by_name(
             lacks=("parallel_tool_calls", "seed", "verbosity", "service_tier"),
             unforced="reasoner",
         ),
-        # Mistral API, Chat: unknown fields are refused, `stream_options` and `max_completion_tokens` among them.
+        # Mistral API, Chat: unknown fields are refused, `stream_options` and `max_completion_tokens` among them. It answers
+        # "Unexpected role 'user' after role 'tool'" (code 3230), as many issues of its clients quote.
         Preset(
             name="mistral",
             address="https://api.mistral.ai",
@@ -223,6 +227,7 @@ PRESETS = _by_name(
             stream_options=False,
             lacks=("verbosity", "service_tier"),
             call_id_length=9,
+            user_after_results=False,
         ),
     ]
 )
