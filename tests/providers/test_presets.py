@@ -276,7 +276,7 @@ def test_an_id_of_mistrals_own_stays_and_others_stay_apart() -> None:
 
 @each_server
 def test_a_users_message_follows_results_where_the_server_takes_it(name: str) -> None:
-    picture = us.ToolResult("call_1", "a shelf", parts=(us.ImagePart("image/png", "aGk="),))
+    picture = us.ToolResult("call_1", "a shelf", parts=(us.ImagePart("aGk="),))
     *before, _ = history("").messages
     shown = ModelRequest([*before, Message("user", (picture,)), Message("assistant", (us.TextPart("Ah."),))])
     asked_again = ModelRequest([*history("").messages, user_message("And now?")])
