@@ -35,9 +35,8 @@ class ActorProxy(pykka.ActorProxy[Any]):
         if name in OF_ACTORS and not self._attr_path:
             self._check_is_there(name)
         found = super().__getattr__(name)
-        if (
-            type(found) is pykka.ActorProxy
-        ):  # of an attribute that is traversable; Pykka keeps it, and it keeps the object
+        # The proxy of a traversable attribute; Pykka keeps it, and it would keep the object.
+        if type(found) is pykka.ActorProxy:
             path = (*self._attr_path, name)
             found = self._actor_proxies[path] = ActorProxy(self.actor_ref, self._present, path)
         return found

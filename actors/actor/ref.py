@@ -189,9 +189,8 @@ class ActorRef(pykka.ActorRef[Any], Generic[M_contra]):
             AgentDown: the actor has stopped, or is given up. It is a `pykka.ActorDeadError` too.
             CircularAgentCall: the actor waits, directly or through others, for who asks.
         """
-        if (
-            timeout is DEFAULT_ASK_TIMEOUT and type(message) in PROXY_MESSAGES
-        ):  # not given: Pykka's proxies wait for any time
+        # Pykka's proxies give no timeout, and wait for any time.
+        if timeout is DEFAULT_ASK_TIMEOUT and type(message) in PROXY_MESSAGES:
             timeout = None
         if not block:
             return self.ask_future(message, timeout=timeout)
@@ -304,9 +303,8 @@ class ActorRef(pykka.ActorRef[Any], Generic[M_contra]):
         if not isinstance(other, ActorRef):
             return False
         mine, its = self._cell, other._cell
-        return mine is its or (
-            mine.events is its.events and mine.address == its.address
-        )  # each system has its own events
+        # Each system has its own events.
+        return mine is its or (mine.events is its.events and mine.address == its.address)
 
     def __hash__(self) -> int:
         return hash(self.address)

@@ -25,9 +25,8 @@ class Put(Enum):
     CLOSED = auto()
 
 
-WAKE, QUEUED, FULL, CLOSED = (
-    Put  # Names of their own: to look up a member of an enum takes as long as to lock a mailbox.
-)
+# Names of their own: to look up a member of an enum takes as long as to lock a mailbox.
+WAKE, QUEUED, FULL, CLOSED = Put
 
 
 class MailboxQueue(Generic[E]):

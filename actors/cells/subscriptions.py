@@ -152,9 +152,8 @@ class FunctionInbox(Cell):
 
     def drain(self) -> Promise[object]:
         heard: Promise[object] = Promise()
-        if (
-            self._caller.thread == threading.get_ident()
-        ):  # the subscriber itself ends the system, and would wait for itself
+        # A subscriber that ends the system would wait for itself.
+        if self._caller.thread == threading.get_ident():
             heard.set(None)
             return heard
         put = self._mailbox.close(new_envelope(_LAST, heard))

@@ -160,11 +160,7 @@ def _verdict(
 ) -> Verdict:
     try:
         said: object = record.ask(epoch, partial(rule, call))
-    except (
-        RunError,
-        KeyboardInterrupt,
-        Stale,
-    ):  # a run that the rule began ends this one, as everywhere outside of tools
+    except (RunError, KeyboardInterrupt, Stale):  # a run that the rule began ends this one, as outside of tools
         raise
     except BaseException as error:  # also sys.exit(): a rule that raises does not let the call run
         fault = f"Not run: the approval rule of tool {call.name!r} raised {in_words(error)}"

@@ -18,12 +18,8 @@ class TurnScope(Scope):
         partial: what came of a streamed turn that failed; None before that, and if nothing came.
     """
 
-    __slots__ = (
-        "is_streamed",
-        "log",
-        "partial",
-        "turn",
-    )  # filled by the driver: an `__init__` would cost every turn a call more
+    # Filled by the driver: an `__init__` would cost every turn a call more.
+    __slots__ = ("is_streamed", "log", "partial", "turn")
 
     log: RunLog
     turn: int | None

@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 
     from .view import AgentRunView, RunView
 
-DEFAULT_MEMORY_TIMEOUT = (
-    30.0  # Seconds for one use of a memory; a store answers in milliseconds, and what takes longer is down.
-)
+DEFAULT_MEMORY_TIMEOUT = 30.0  # Seconds for one use of a memory. A store answers in milliseconds, or is down.
 LOADING = "loading its conversation"
 STORING = "storing its conversation"
 

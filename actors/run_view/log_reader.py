@@ -150,9 +150,8 @@ class LogReader:
                 self._began[key] = at
             case int() as turn:
                 self._began[TURN] = at
-                if (
-                    self._shown is None or self._shown.shown.turn != turn
-                ):  # else a new driver takes a turn that came whole
+                # If this turn is shown already, it came whole, and a new driver takes it.
+                if self._shown is None or self._shown.shown.turn != turn:
                     self._attempts = 1 + self._log.attempts_before(turn)
                     self._shown = None
             case Retried(what="model", attempt=failed, turn=int() as turn) if self._shown is None:

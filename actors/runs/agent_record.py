@@ -478,9 +478,8 @@ class AgentRunRecord(RunRecord):
 
     def remember(self, outcome: Complete[object], epoch: int) -> Callable[[], object] | None:
         if self.lease is not None and self.has_unwritten and is_stored(self.lease):
-            self.write_journal(
-                epoch
-            )  # a process that goes on with the run must not have another answer than the memory
+            # Before the memory: a process that goes on with the run must not have another answer than the memory.
+            self.write_journal(epoch)
         return remember(self, outcome.messages, epoch)
 
     def fails_runner(self, cause: BaseException) -> bool:

@@ -28,9 +28,8 @@ from understudy.vocabulary.tools.options import MAX_RESULT
 if TYPE_CHECKING:
     from .tool_call import ToolRun
 
-MAX_MEDIA = (
-    10 * 2**20
-)  # Characters of base64 in one result: Gemini takes 20 MB in a request, and a history holds several.
+MAX_MEDIA = 10 * 2**20
+"""Characters of base64 in one result: Gemini takes 20 MB in a request, and a history holds several."""
 
 READER = read_artifact.name
 BYTES = (bytes, bytearray, memoryview)

@@ -13,9 +13,8 @@ from typing import cast
 from understudy.vocabulary.messages import JsonObject
 
 MAX_MESSAGE = 32 * 2**20  # Bytes; more than any model reads, and no host runs out of memory for it.
-PROGRESS = (
-    "progress"  # The one field of a message that tells how far a call is; any other message of a worker's ends it.
-)
+PROGRESS = "progress"
+"""The one field of a message that tells how far a call is; any other message of a worker's ends it."""
 LENGTH = struct.Struct("!Q")
 NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)  # The other side may be gone, and the host may die of SIGPIPE.
 

@@ -147,9 +147,8 @@ def _check_answer(pause: Pause, answer: PauseAnswer) -> None:
             raise TypeError(f"{_waits_for([pause])}; got {answer!r}")
     elif isinstance(answer, Mapping):
         check_decisions([call.id for call in pause.calls], answer, pause.in_doubt)
-    elif pause.in_doubt or not isinstance(
-        answer, (Approve, Reject)
-    ):  # one decision for all calls would make again what may have happened
+    # Of calls in doubt, one decision for all would make again what may have happened.
+    elif pause.in_doubt or not isinstance(answer, (Approve, Reject)):
         raise TypeError(f"{_waits_for([pause])}; got {answer!r}")
 
 

@@ -113,9 +113,8 @@ class Attempt:
         if self._scope is not None:
             self._scope.check()
         now = self._clock()
-        self._timeout = max(
-            0.0, min(self._timeout, self._until - now)
-        )  # not earlier: the call may have waited for its slot
+        # Not earlier: the call may have waited for its slot.
+        self._timeout = max(0.0, min(self._timeout, self._until - now))
         limit = self._limit()
         self._begin(now, limit)
         with connections.lease() as carrier:

@@ -91,9 +91,8 @@ class HttpModel(ABC):
         self._own_in_flight = own
         if timing is not None and not isinstance(timing, Timing):
             raise TypeError(f"timing must be Timing(…), got {timing!r}")
-        if transport is not None and not callable(
-            getattr(transport, "handle_request", None)
-        ):  # httpx is not loaded yet
+        # Not by its class: httpx is not loaded yet.
+        if transport is not None and not callable(getattr(transport, "handle_request", None)):
             raise TypeError(f"transport must be one of httpx's, got {type(transport).__name__}")
         self._timing = Timing() if timing is None else timing
         self._connections = Connections(transport, clock=self._timing.clock)

@@ -24,9 +24,8 @@ TOKEN = "AZURE_OPENAI_AD_TOKEN"
 V1 = ("v1", "preview")
 """Versions of the path `/openai/v1`; of these only `preview` stands in the query (Azure OpenAI, API version lifecycle)."""
 DATED = re.compile(r"\d{4}-\d{2}-\d{2}")
-FIRST_WITH_NEW_FIELDS = (
-    "2024-09-01"  # Azure OpenAI, API lifecycle: `max_completion_tokens` and `stream_options` from here on.
-)
+FIRST_WITH_NEW_FIELDS = "2024-09-01"
+"""Azure OpenAI, API lifecycle: `max_completion_tokens` and `stream_options` from this version on."""
 
 
 class AzureOpenAI(HttpModel):
