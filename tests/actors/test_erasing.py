@@ -155,6 +155,23 @@ def test_a_turn_whose_user_another_process_erases_leaves_nothing(stored_url: str
     assert [type(error) for error in errors] == [us.LeaseLost]
 
 
+@pytest.mark.parametrize("rounds", [2, 1], ids=["pause", "limit"])
+def test_a_run_whose_user_another_process_erases_leaves_neither_pause_nor_values(stored_url: str, rounds: int) -> None:
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        if request.turn == 1:
+            return calls("note", what=VALUE)
+        there.erase("ada")
+        return calls("refund", order=SECRET)
+
+    cashier = us.Agent("cashier", model=FunctionModel(answer), tools=[note, refund], max_iterations=rounds)
+    with us.ActorSystem("shop", store=stored_url) as here, us.ActorSystem("shop", store=stored_url) as there:
+        with pytest.raises(us.LeaseLost if rounds > 1 else us.MaxIterationsExceeded) as caught:
+            cashier.run(SECRET, user_id="ada", conversation_id="c", system=here)
+
+        assert caught.value.token == ""
+        assert (there.pending(), there.erase("ada")) == ([], us.Erased())
+
+
 def test_an_empty_user_is_refused(system: us.ActorSystem) -> None:
     with pytest.raises(ValueError, match="user_id must not be empty"):
         system.erase("")
