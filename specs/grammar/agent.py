@@ -22,6 +22,7 @@ from understudy.vocabulary.runs.compaction import (
     DEFAULT_THRESHOLD,
     LEAST_WINDOW,
 )
+from understudy.vocabulary.settings import ReasoningLevel, Verbosity
 from understudy.vocabulary.tools.definition import DEFAULT_TOOL_TIMEOUT
 from understudy.vocabulary.tools.options import DEFAULT_MAX_PARALLEL_CALLS, DEFAULT_MAX_RESULT, MAX_RESULT
 
@@ -37,8 +38,7 @@ RUNNER_ID = r"^\S(.{0,126}\S)?$"
 
 
 Reasoning: TypeAlias = Annotated[
-    Annotated[Literal["off", "minimal", "low", "medium", "high", "xhigh", "max", False], form("level")]
-    | Annotated[int, Field(ge=0), form("tokens")],
+    Annotated[Literal[ReasoningLevel, False], form("level")] | Annotated[int, Field(ge=0), form("tokens")],
     Discriminator(lambda given: "<tokens>" if type(given) is int else "<level>"),
 ]
 Cache: TypeAlias = Annotated[
@@ -63,7 +63,7 @@ class SettingsGrammar(Grammar):
     reasoning: Reasoning | None = Field(
         default=None, description="how much the model reasons: a level, or tokens; YAML reads a plain `off` as `false`"
     )
-    verbosity: Literal["low", "medium", "high"] | None = Field(default=None, description="how long the answer is")
+    verbosity: Verbosity | None = Field(default=None, description="how long the answer is")
     service_tier: str | None = Field(
         default=None, description="`auto`, `standard`, `flex`, `priority`, or a word of the provider's own"
     )

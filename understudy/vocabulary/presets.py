@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, fields
-from typing import Literal, cast
+from typing import Literal, cast, get_args
 
 NAME = re.compile(r"[a-z][a-z0-9_-]*")
 PATH = re.compile(r"(/[A-Za-z0-9._~%:@+-]+)*")
@@ -28,6 +28,9 @@ TypedBy = Literal["schema", "schema unless tools", "tool"]
 
 ForcedBy = Literal["name or word", "name", "word"]
 """How a request may force a tool."""
+
+ReasoningField = Literal["reasoning_content", "reasoning", ""]
+MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +57,9 @@ class Preset:
     typed_by: TypedBy = "schema"
     """What asks for a typed answer: a JSON Schema; a schema if the agent has no tools, as a schema would keep the model from
     calling them; or the tool `final_answer`."""
-    reasoning_field: Literal["reasoning_content", "reasoning", ""] = ""
+    reasoning_field: ReasoningField = ""
     """The field in which the model's reasoning goes back to it; empty where servers refuse one."""
-    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    max_tokens_field: MaxTokensField = "max_tokens"
     """The field of `Settings.max_tokens`."""
     seed_field: str = "seed"
     """The field of `Settings.seed`."""
@@ -102,10 +105,10 @@ class Preset:
 
 
 CHOICES: dict[str, tuple[object, ...]] = {
-    "typed_by": ("schema", "schema unless tools", "tool"),
-    "reasoning_field": ("reasoning_content", "reasoning", ""),
-    "max_tokens_field": ("max_tokens", "max_completion_tokens"),
-    "forced_by": ("name or word", "name", "word"),
+    "typed_by": get_args(TypedBy),
+    "reasoning_field": get_args(ReasoningField),
+    "max_tokens_field": get_args(MaxTokensField),
+    "forced_by": get_args(ForcedBy),
 }
 
 
