@@ -148,6 +148,19 @@ def test_after_a_first_refusal_the_rate_grows_fast_and_after_a_second_one_slowly
     assert answers_until_forgotten(confirmed, NOW) > 200
 
 
+@pytest.mark.parametrize(("failed", "pace"), [(0, 0.3), (4, 4.0)])
+def test_refusals_hold_a_rate_down_unless_enough_other_requests_were_taken_or_failed(failed: int, pace: float) -> None:
+    rates, now = Rates(), NOW
+    for sent in (100, 100, *[1 + failed] * 20):  # a burst, the refusal that confirms a limit, and more
+        first, *others = [sent_at(rates, now) for _ in range(sent)]
+        for each in others:
+            rates.gave_up(each)
+        rates.refused(first, now, 1.0, NOTHING)
+        now += 3.0
+
+    assert rates.pace == pytest.approx(pace)  # nine tenths of one in three seconds, or four in the longest named wait
+
+
 def test_a_high_rate_that_was_confirmed_by_few_requests_grows_slowly_all_the_same() -> None:
     rates = Rates()
     burst = [sent_at(rates, NOW) for _ in range(101)]

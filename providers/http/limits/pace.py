@@ -24,7 +24,7 @@ SLOWEST = 0.75  # Requests in the longest wait: the refusal that confirms a limi
 HELD = 4.0  # Requests in the longest wait: later refusals that name one slow requests down no further, if they may come by chance.
 NEAR = 0.5  # Of the time between two requests: a shorter wait says that the rate is a little too high, and no chance does that.
 MANY = 0.25  # More refused ones among the newest requests come from a rate that is too high.
-NEWEST = 1 / 16  # The share of the newest request in that share.
+NEWEST = 1 / 20  # The share of the newest request in that share.
 
 
 class Pace:
@@ -72,12 +72,17 @@ class Pace:
 
     def succeeded(self, sent: float) -> None:
         """Note an answer to a request sent at `sent`. Only those that kept to the rate say that it may grow."""
+        self.gave_up(sent)
         if self._bucket is None or not self.is_news(sent):
             return
-        self._refused -= NEWEST * self._refused
         self._bucket.rate *= 1.0 + 1.0 / self._growth
         if self._bucket.rate > FORGOTTEN * self._first:
             self._bucket = None
+
+    def gave_up(self, sent: float) -> None:
+        """Note that a request sent at `sent` failed otherwise: it was not refused, though it says nothing of the rate."""
+        if self.is_news(sent):
+            self._refused -= NEWEST * self._refused
 
     def is_news(self, sent: float) -> bool:
         """Whether a refusal of a request that was sent then says more than the refusals before it."""

@@ -163,6 +163,7 @@ class Rates:
     def gave_up(self, sent: Sent) -> None:
         """Note that a request failed otherwise, or that nobody waits for its answer."""
         self._close(sent)
+        self._pace.gave_up(sent.at)
 
     def take_retry(self) -> bool:
         """Take one retry of those that are left; False means that the request must not be sent again."""
