@@ -6,6 +6,7 @@ import os
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, wait
 from functools import partial
@@ -394,6 +395,42 @@ def test_of_two_settings_at_once_neither_is_lost(
     assert (kept.in_flight, kept.requests) == (3, 7)
 
 
+def test_settings_that_change_in_many_threads_while_calls_run_lose_no_call_and_no_place(
+    settings: Callable[..., None],
+) -> None:
+    address = "https://changing.test"
+    limits = [shared.of("openai", address, "m", key) for key in ("one", "two")]
+    counted, under_way, most = threading.Lock(), Counter[Limiter](), Counter[Limiter]()
+    settings(address, in_flight=4)
+
+    def call(number: int) -> None:
+        limiter = limits[number % 2]
+        with limiter.call(400):
+            with counted:
+                under_way[limiter] += 1
+                most[limiter] = max(most[limiter], under_way[limiter])
+            with counted:
+                under_way[limiter] -= 1
+
+    def change(number: int) -> None:
+        settings(address, in_flight=1 + number % 4)
+        settings(address, requests_per_minute=None if number % 3 else 10**9, tokens_per_minute=10**12)
+
+    with pool(12) as threads:
+        calls = [threads.submit(call, number) for number in range(1_000)]
+        changes = [threads.submit(change, number) for number in range(200)]
+        for each in (*calls, *changes):
+            each.result(WAIT)
+        settings(address, in_flight=7, requests_per_minute=None, tokens_per_minute=None)
+
+    for limiter in limits:
+        figures = limiter.figures()
+        assert (figures.taken, figures.waiting, figures.in_flight) == (0, 0, 7)
+        assert limiter.in_flight.slots.free == 7
+        assert 1 <= most[limiter] <= 4
+        assert limiter.rates.is_open is False
+
+
 # --- budgets, streams and forks
 
 
@@ -462,3 +499,29 @@ def test_a_forked_child_waits_neither_for_its_parents_lock_nor_for_its_calls() -
 
     with limits._lock, limits.in_flight.slot():  # pyright: ignore[reportPrivateUsage]
         in_child(lambda: within(Scope(time.monotonic() + WAIT, time.monotonic), lambda: take(limits)))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
+def test_a_child_that_is_forked_while_limits_are_set_has_all_of_them_or_none(
+    settings: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = shared.of("openai", "https://forking.test", "m", "k")
+    apply, forked = Limiter.apply, list[Future[None]]()
+
+    def in_the_child() -> None:
+        assert limits.figures().in_flight == 3
+        us.set_limits("https://forking.test", in_flight=5)
+        assert limits.figures().in_flight == 5
+
+    with pool(1) as threads:
+
+        def fork_first(limiter: Limiter, given: Settings) -> None:
+            if not forked:
+                forked.append(threads.submit(in_child, in_the_child))
+                wait(forked, 0.2)  # it ends now if nothing holds it back
+            apply(limiter, given)
+
+        monkeypatch.setattr(Limiter, "apply", fork_first)  # a place to meet
+        settings("https://forking.test", in_flight=3)
+        forked[0].result(WAIT)

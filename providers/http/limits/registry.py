@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 import threading
@@ -146,6 +147,10 @@ def set_limits(
         _given.note((provider, family_of(rest) if provider else rest), given)
         for limits in list(_all):
             limits.apply_settings()
+
+
+if hasattr(os, "register_at_fork"):  # a child that begins in the middle of a `set_limits` would keep half of it
+    os.register_at_fork(before=lambda: _given.lock.acquire(), after_in_parent=lambda: _given.lock.release())
 
 
 def family_of(model: str) -> str:
