@@ -41,7 +41,7 @@ class Server:
 
     def client(self, **options: Any) -> us.OpenAI:
         """Return a client of the server with one attempt."""
-        given = {"api_key": KEY, "attempts": 1, "base_url": f"{self.address}/v1", **options}
+        given: dict[str, Any] = {"api_key": KEY, "attempts": 1, "base_url": f"{self.address}/v1", **options}
         return us.OpenAI("tiny", preset="llama-cpp-python", **given)
 
 
