@@ -22,9 +22,8 @@ from understudy.vocabulary.messages import JsonObject, JsonValue
 from .overflow import overflow_in
 
 QUOTED = 200  # Characters of a body in an error message: enough to recognise a proxy's error page.
-LONGEST_MESSAGE = (
-    2_000  # Characters of a server's message; the longest of the APIs, about their schemas, have some hundreds.
-)
+LONGEST_MESSAGE = 2_000
+"""Characters of a server's message; the longest of the APIs, about their schemas, have some hundreds."""
 MOST_CATEGORIES = 50
 RETRYABLE = (408, 409, 429)
 STATUS_OF_TYPE = {
