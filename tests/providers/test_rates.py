@@ -437,6 +437,24 @@ def test_fifty_callers_are_held_back_by_one_stray_refusal_for_seconds(which: int
     assert played.seconds <= 20 * latency + 12.0
 
 
+@pytest.mark.parametrize("wait", [1.0, 10.0, 60.0])
+@pytest.mark.parametrize("which", [1, 2, 20])
+def test_a_caller_that_asks_one_thing_after_another_is_held_back_by_one_stray_refusal_for_its_wait_alone(
+    which: int, wait: float
+) -> None:
+    played = play(Rates(), once(which, wait), callers=1, calls=40, latency=0.1, refusal=0.02)
+
+    assert played.refused == 1
+    assert played.seconds == pytest.approx(40 * 0.1 + 0.02 + wait)
+
+
+def test_after_a_second_refusal_such_a_caller_keeps_to_the_rate_too() -> None:
+    played = play(Rates(), by_the_bucket(1, 1.0), callers=1, calls=50, latency=0.01)
+
+    assert played.answered == 50
+    assert played.requests <= 60
+
+
 @pytest.mark.parametrize("share", [0.05, 0.12, 0.2])
 def test_refusals_by_chance_do_not_slow_requests_down_without_end(share: float) -> None:
     played = play(Rates(), by_chance(share, 1.0), callers=16, calls=10, latency=0.02)

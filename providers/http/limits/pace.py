@@ -1,6 +1,7 @@
 """`Pace`: after a refusal, the rate at which requests go on; learned from how many the provider took before it refused.
 
-One refusal may be a stray one: the rate after it grows fast. A refused request that kept to the rate confirms that there is a limit: from
+One refusal may be a stray one: the rate after it grows fast, and does not hold for a request while no other is under way, so that callers
+that ask one thing after another are not slowed down. A refused request that kept to the rate confirms that there is a limit: from
 then on the rate grows slowly. Where such refusals are few and name waits that do not fit the rate, they may come by chance, and
 do not lower the rate without end.
 """
@@ -55,14 +56,17 @@ class Pace:
         """Requests a second, or None for no limit."""
         return None if self._bucket is None else self._bucket.rate
 
-    def wait(self, now: float) -> float:
-        """Return the seconds until the next request."""
-        return 0.0 if self._bucket is None else self._bucket.wait(now, 1.0)
+    def wait(self, now: float, *, is_alone: bool) -> float:
+        """Return the seconds until the next request; `is_alone` says that no other is under way."""
+        if self._bucket is None or (is_alone and not self._is_confirmed):
+            return 0.0
+        return self._bucket.wait(now, 1.0)
 
     def send(self, now: float) -> None:
         """Note a request."""
         if self._bucket is not None:
-            self._bucket.take(now, 1.0)
+            if self._bucket.wait(now, 1.0) <= 0.0:  # else it was alone
+                self._bucket.take(now, 1.0)
         elif now - self._last > PAUSE:
             self._began, self._sent = now, 0.0
         if now - self._began > LONGEST_COUNT:  # the older half of the count goes

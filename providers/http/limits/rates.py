@@ -92,7 +92,7 @@ class Rates:
 
     def wait_for_provider(self, now: float, size: int) -> float:
         """Return the same of what the provider said alone: refusals, and limits that answers tell."""
-        wait = max(0.0, self.stopped_until - now, self._pace.wait(now))
+        wait = max(0.0, self.stopped_until - now, self._pace.wait(now, is_alone=self._open == 0))
         longest = self._looked + LONGEST_STOP - now  # a server may tell a clock's value where a length belongs
         for what, bucket in self._told.items():
             wait = max(wait, min(bucket.wait(now, self._wanted(what, size)), longest))
