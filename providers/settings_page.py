@@ -38,13 +38,13 @@ Fields of the provider's own go into `extra`. They are laid over the body; `tool
 
 ## By API
 
-One model of each API that knows the setting gets these fields. "nothing" means that the wish is met without a field.
+A cell has the fields that a model of the API is sent for the setting, if it takes the setting; "nothing" means that no field is needed.
 """
 REASONING = """\
 ## Reasoning and sampling by family
 
-The first row that fits a model's name holds. The columns of levels have the provider's word for each level of `reasoning`, or the tokens that stand for it;
-"nothing" where off is all that the model does. `tokens` is the range of a number. `sampling` says when `temperature` and `top_p` are taken.
+The first row that fits a model's name applies. The columns of levels have the provider's word for each level of `reasoning`, or the tokens that are sent for it;
+"nothing" if the model never reasons, so that `off` needs no field. `tokens` is the range of a number. `sampling` says when `temperature` and `top_p` are taken.
 """
 SHAPES = {
     "OpenAI": "Sent as `reasoning_effort` in chat completions, without `max`, and as `reasoning.effort` by the Responses API. The column `API` "
