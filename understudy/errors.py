@@ -223,7 +223,7 @@ class RateLimited(ProviderError):
 
 
 class AuthenticationError(ProviderError):
-    """The key or token is missing, unknown, or not allowed to do this. Its `.token` is empty."""
+    """The key or token is missing, unknown, or not allowed to do this. Its `.token` is empty, unless it is `retryable`."""
 
 
 class ProviderTimeout(ProviderError):
@@ -263,7 +263,7 @@ class ContextOverflow(ProviderError):
 class ContentBlocked(ProviderError):
     """The provider refused the prompt, or held back the whole answer, because of its content.
 
-    Not retried, and its `.token` is empty: the same prompt would be blocked again. Another model may answer it.
+    Not `retryable`, so its `.token` is empty: the same prompt would be blocked again. Another model may answer it.
 
     Attributes:
         reason: the provider's own word for why, such as `SAFETY`, `content_filter` or `refusal`; empty if it has none.
@@ -285,7 +285,10 @@ class ContentBlocked(ProviderError):
 
 
 class BadReply(ProviderError):
-    """The response is not what the API promises: not JSON, cut off, too large, or of another shape. Its `.token` is empty."""
+    """The response is not what the API promises: not JSON, cut off, too large, or of another shape.
+
+    Has a `.token` if it is `retryable`, as one that was cut off is: `resume(token)` asks again.
+    """
 
 
 class Retry(Exception):

@@ -8,11 +8,8 @@ from typing import Literal, TypeAlias
 
 from understudy.errors import (
     ActorError,
-    AuthenticationError,
-    BadReply,
     BudgetExceeded,
     CircularAgentCall,
-    ContentBlocked,
     ContextOverflow,
     InvalidOutput,
     MaxIterationsExceeded,
@@ -36,9 +33,6 @@ RULES: Mapping[type[BaseException], Rule] = MappingProxyType[type[BaseException]
     {
         RateLimited: "again",
         ProviderTimeout: "again",
-        AuthenticationError: "never",
-        BadReply: "never",
-        ContentBlocked: "never",
         ContextOverflow: "limit",
         ProviderError: "if retryable",
         RunTimedOut: "again",

@@ -6,15 +6,19 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import httpx
 import pytest
 
 import understudy as us
 from tests.support.gates import Gate
+from tests.support.http import OPENAI_REPLY
 from tests.support.scripts import WAIT, eventually, finished, incomplete, needs_input, results_of
 from tests.support.stores import DictStore
+from tests.support.wire_streams import as_events
 from understudy.actors.pauses import error_tokens
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
+SSE = {"content-type": "text/event-stream"}
 Another = Callable[[], us.ActorSystem]
 
 
@@ -48,7 +52,15 @@ def error_of(runner: us.Agent | us.SequentialAgent | us.ParallelAgent, system: u
     return error
 
 
-@pytest.mark.parametrize("error", [slow(), us.ProviderTimeout("late"), us.ProviderError("busy", retryable=True)])
+PASSING = [
+    slow(),
+    us.ProviderTimeout("late"),
+    us.ProviderError("busy", retryable=True),
+    us.BadReply("half", retryable=True),
+]
+
+
+@pytest.mark.parametrize("error", PASSING)
 def test_an_agent_goes_on_with_the_turn_that_failed(desk: Desk, another: Another, error: us.ProviderError) -> None:
     clerk = desk.agent("clerk", calls("note", word="a"), error, says("Done."))
     told = error_of(clerk, another())
@@ -73,6 +85,26 @@ def test_a_token_of_an_error_works_once_and_takes_no_answer(desk: Desk, another:
 @pytest.mark.parametrize("error", [us.BadReply("half"), us.AuthenticationError("no key"), us.ProviderError("no model")])
 def test_an_error_that_does_not_pass_has_no_token(desk: Desk, another: Another, error: us.ProviderError) -> None:
     assert error_of(desk.agent("clerk", error), another()).token == ""
+
+
+def test_a_run_whose_stream_was_cut_off_goes_on_from_the_last_finished_step(desk: Desk, another: Another) -> None:
+    call = {"index": 0, "id": "1", "function": {"name": "note", "arguments": '{"word": "a"}'}}
+    asked = as_events({"choices": [{"delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]}, "[DONE]")
+    answers = [
+        httpx.Response(200, headers=SSE, content=asked),
+        httpx.Response(200, headers=SSE, content=as_events(*[{"choices": [{"delta": {"content": w}}]} for w in "abc"])),
+        httpx.Response(200, json=OPENAI_REPLY),
+    ]
+    server = httpx.MockTransport(lambda _: answers.pop(0))
+    clerk = desk.agent("clerk").replace(model=us.OpenAI("gpt-4o", api_key="k", transport=server))
+    with clerk.stream("go", system=another()) as events, pytest.raises(us.BadReply) as caught:
+        events.result()
+
+    outcome = finished(clerk.resume(caught.value.token, system=another()))
+
+    assert caught.value.partial is not None
+    assert caught.value.partial.text == "abc"
+    assert (outcome.text, outcome.turns, desk.noted) == ("Hi.", 2, ["a"])
 
 
 def test_a_run_that_ends_with_the_work_around_it_has_no_token(another: Another) -> None:
