@@ -9,13 +9,14 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 from tests.support import wire
 from tests.support.aimock import NotInstalled, installed, serving
-from tests.support.peers import Peer
+from tests.support.peers import PROVIDERS, Peer
 from tests.support.wait_programs import drawn
 from tests.support.wait_stage import perform_all
 
@@ -54,7 +55,9 @@ jobs:
            Growth for every 1,000 runs is the slope of the straight line that fits best. About 100 runs a second.
   faults   Recorded exchanges behind a server that drops, cuts, delays and refuses (UNDERSTUDY_WIRE names their
            folder), and aimock (node and npm) rolling dice, half and half. Each run must end in an outcome or an error
-           of understudy's own, in a minute at most. About 30 runs a second.
+           of understudy's own, in a minute at most. About 30 runs a second, and 4 with aimock.
+  chaos    As many runs of one key, and aimock rolling dice: the refusals of each hold all others back. Each must end as those of
+           faults do. About 2 runs a second.
   waits    Random programs of runs that wait for one another, for slots of tools, for conversations and for places of
            max_runs. Each must end in 5 seconds, and the first wait that is refused must be refused in a state from
            which a model, searched through, may deadlock. About 50 programs a second.
@@ -81,6 +84,7 @@ RUNS = {
     "endings": 1_000,
     "mixed": 10_000,
     "faults": 1_000,
+    "chaos": 200,
     "waits": 2_000,
     "trees": 2_000,
     "machines": 2_000,
@@ -101,6 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "endings": _endings,
         "mixed": _mixed,
         "faults": _faults,
+        "chaos": _chaos,
         "waits": _waits,
         "trees": _trees,
         "machines": _machines,
@@ -201,14 +206,25 @@ def _faults(runs: int) -> None:
     cases = wire.cases()
     if not cases:
         raise FileNotFoundError(wire.MISSING)
+    with _aimock() as peer:
+        with wire.replaying() as server:
+            _show(try_all(replayed(cases, server), runs - runs // 2, _progress))
+        _show(try_all(chaotic(peer), runs // 2, _progress))
+
+
+def _chaos(runs: int) -> None:
+    with _aimock() as peer:
+        _show(try_all(chaotic(peer, PROVIDERS[:1]), runs, _progress))
+
+
+@contextmanager
+def _aimock() -> Generator[Peer]:
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
         raise NotInstalled("no node or no npm on the PATH: aimock cannot run")
-    with wire.replaying() as server:
-        _show(try_all(replayed(cases, server), runs - runs // 2, _progress))
     log = Path(tempfile.mkdtemp(prefix="understudy-soak-")) / "aimock.txt"
     with serving(node, installed(npm), log) as address:
-        _show(try_all(chaotic(Peer(address)), runs // 2, _progress))
+        yield Peer(address)
 
 
 def _waits(programs: int) -> None:

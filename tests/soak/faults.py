@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -80,10 +80,10 @@ def _replaying(case: Case, address: str, timeout: float) -> Callable[[], HttpMod
     return lambda: client(case, address, attempts=2, timeout=timeout)
 
 
-def chaotic(peer: Peer) -> Iterator[Trial]:
-    """Teach aimock its fixture, and deal out its providers, without end."""
+def chaotic(peer: Peer, providers: Sequence[Provider] = PROVIDERS) -> Iterator[Trial]:
+    """Teach aimock its fixture, and deal out its providers, without end. All runs of a provider have one key."""
     peer.teach([{"match": {"userMessage": CHAOTIC}, "response": {"content": "There is."}, "chaos": CHAOS}])
-    for provider in cycle(PROVIDERS):
+    for provider in cycle(providers):
         yield Trial("chaos", _reaching(provider, peer))
 
 
