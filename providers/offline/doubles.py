@@ -66,7 +66,7 @@ class FunctionModel:
 
 
 class ScriptedModel:
-    """A model that returns given turns in order, and keeps the requests it got.
+    """A model that returns given turns in order, keeps the requests it got, and counts the turns that are left.
 
     A script with a turn of `understudy.testing.pieces` streams; a turn that is given whole comes in one piece of each part.
     Safe to share between threads; runs at the same time get the turns in the order of their requests.
@@ -95,6 +95,12 @@ class ScriptedModel:
         """Guards the requests, and with them the position in the script."""
         self.requests: list[ModelRequest] = []
         """All that took a turn."""
+
+    @property
+    def left(self) -> int:
+        """Number of turns that no request has taken yet; after a test it shows whether the model was asked often enough."""
+        with self._lock:
+            return max(0, len(self._turns) - len(self.requests))
 
     def complete(self, request: ModelRequest) -> ModelTurn:
         """Return the next turn.

@@ -42,6 +42,23 @@ def test_the_blocks_of_a_page_run_as_they_stand(page: Path, tmp_path: Path) -> N
     check_page(page, tmp_path)
 
 
+def test_the_tests_that_a_page_shows_pass_as_they_stand(tmp_path: Path) -> None:
+    for block in blocks_of((ROOT / "docs" / "testing-agents.md").read_text()):
+        assert block.file is not None
+        (tmp_path / block.file).write_text(block.code)
+
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_a_block_that_prints_something_else_than_the_page_says_is_noticed(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="the page says"):
         run(Block(1, "print(1)", "2\n", None), tmp_path / "page.md", {})

@@ -1,5 +1,6 @@
 """Models without a network: rehearsal, functions and scripts."""
 
+import contextlib
 import enum
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -327,6 +328,18 @@ def test_a_script_is_said_in_order_and_the_requests_are_kept() -> None:
 
     assert turns == [calls("look"), says("Seven.")]
     assert model.requests == [first, second]
+
+
+def test_a_script_counts_the_turns_that_nobody_asked_for() -> None:
+    model = ScriptedModel([calls("look"), says("Seven.")])
+    counts = [model.left]
+
+    for _ in range(3):
+        with contextlib.suppress(ProviderError):  # the third is asked for too much
+            model.complete(ModelRequest(HI))
+        counts.append(model.left)
+
+    assert counts == [2, 1, 0, 0]
 
 
 def test_a_script_at_its_end_says_how_long_it_was() -> None:
