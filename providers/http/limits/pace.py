@@ -76,9 +76,9 @@ class Pace:
 
     def succeeded(self, sent: float) -> None:
         """Note an answer to a request sent at `sent`. Only those that kept to the rate say that it may grow."""
-        self.gave_up(sent)
         if self._bucket is None or not self.is_news(sent):
             return
+        self.gave_up(sent)
         self._bucket.rate *= 1.0 + 1.0 / self._growth
         if self._bucket.rate > FORGOTTEN * self._first:
             self._bucket = None

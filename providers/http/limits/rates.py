@@ -87,8 +87,10 @@ class Rates:
 
     def wait(self, now: float, size: int) -> float:
         """Return the seconds until a request of so many bytes may be sent, as far as is known now; 0 for at once."""
-        own = [bucket.wait(now, self._wanted(what, size)) for what, bucket in self._own.items()]
-        return max([self.wait_for_provider(now, size), *own])
+        wait = self.wait_for_provider(now, size)
+        for what, bucket in self._own.items():
+            wait = max(wait, bucket.wait(now, self._wanted(what, size)))
+        return wait
 
     def wait_for_provider(self, now: float, size: int) -> float:
         """Return the same of what the provider said alone: refusals, and limits that answers tell."""

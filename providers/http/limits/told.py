@@ -44,6 +44,7 @@ _NAMES = [
     for names in (OPENAI, ANTHROPIC)
     for what, name in names.items()
 ]
+_REMAINING = frozenset(remaining for _, _, remaining, _ in _NAMES)
 
 
 def told_by(headers: Mapping[str, str], wall_clock: Callable[[], float]) -> Mapping[str, Told]:
@@ -53,14 +54,15 @@ def told_by(headers: Mapping[str, str], wall_clock: Callable[[], float]) -> Mapp
         headers: by lower-case name.
         wall_clock: seconds since the epoch, to read dates.
     """
-    found: dict[str, Told] | None = None
+    if _REMAINING.isdisjoint(headers):
+        return _NOTHING
+    found: dict[str, Told] = {}
     for what, limit, remaining, reset in _NAMES:
         left = headers.get(remaining)
         number = None if left is None else _number(left)
         if number is not None:
-            found = {} if found is None else found
             found[what] = Told(_number(headers.get(limit, "")), number, _reset(headers.get(reset, ""), wall_clock))
-    return _NOTHING if found is None else found
+    return found
 
 
 def _number(word: str) -> float | None:
