@@ -118,6 +118,11 @@ class ActorCell(MessageCell):
         """How often it was given a new object."""
         return self._lifecycle.restarts
 
+    @property
+    def generation(self) -> int:
+        """The number of its object, or of the next one if a restart is decided; what is made for an object has this number."""
+        return self._lifecycle.generation
+
     # --- from any thread
 
     def stop(self) -> None:
@@ -136,10 +141,16 @@ class ActorCell(MessageCell):
         self.stop()
         self.stopped.when_done(on_done)
 
-    def fail(self, cause: BaseException, run: str = "") -> None:
-        """Treat the actor as failed, for a reason outside of its messages; `run` is the run that it arose in, if any."""
+    def fail(self, cause: BaseException, run: str = "") -> Promise[None]:
+        """Treat the actor as failed, for a reason outside of its messages; `run` is the run that it arose in, if any.
+
+        Returns:
+            A promise that is done when it is decided what comes of the failure, and `generation` says so.
+        """
         self._failed_runs = self._failed_runs or bool(run)
-        self._command(lambda: self._lifecycle.fail_over(cause, None, run=run), nothing)
+        decided: Promise[None] = Promise()
+        self._command(lambda: self._lifecycle.fail_over(cause, None, run=run), lambda: decided.set(None))
+        return decided
 
     def worked(self) -> None:
         """Note that a run of the agent has succeeded."""

@@ -27,7 +27,7 @@ from .watchers import Watchers
 
 
 class Lifecycle:
-    """Carries out what the supervisor decides about one actor. Other threads may read `state` and `restarts`.
+    """Carries out what the supervisor decides about one actor. Other threads may read `state`, `restarts` and `generation`.
 
     Args:
         cell: the actor; its user queue is suspended while it has no object and may still get one.
@@ -35,7 +35,17 @@ class Lifecycle:
         supervisor: decides about failures; or a function that makes one for this actor alone, at its first failure.
     """
 
-    __slots__ = ("_above", "_cause", "_cell", "_incarnation", "_retry_at", "restarts", "state", "watchers")
+    __slots__ = (
+        "_above",
+        "_cause",
+        "_cell",
+        "_incarnation",
+        "_retry_at",
+        "generation",
+        "restarts",
+        "state",
+        "watchers",
+    )
 
     def __init__(
         self, cell: OwnedCell, incarnation: Incarnation, supervisor: SupervisorCell | Callable[[], SupervisorCell]
@@ -48,6 +58,8 @@ class Lifecycle:
         self.watchers = Watchers()
         self.state: ActorState = "starting"
         self.restarts = 0
+        self.generation = 0
+        """The number of restarts, with one that is decided and waits for its delay or for others."""
 
     @property
     def _supervisor(self) -> SupervisorCell:
@@ -82,6 +94,7 @@ class Lifecycle:
     def _count_restart(self) -> None:
         self._cell.epoch += 1
         self.restarts += 1
+        self.generation = self.restarts
 
     def _works(self, again: bool, with_line: bool) -> None:
         self._cause = None
@@ -182,6 +195,7 @@ class Lifecycle:
 
     def _suspend(self) -> None:
         self.state = "restarting"
+        self.generation = self.restarts + 1
         self._cell.suspend()
 
     # --- given up, and tried again

@@ -530,10 +530,14 @@ class RunRecord(Ownership, ABC):
         self.session.changes.clear()
         self.session.removed = frozenset()
 
-    def fail_agent(self, cause: BaseException) -> None:
-        """Have the runner's actor fail; there, all failures in one outermost run count as one."""
+    def fail_agent(self, cause: BaseException) -> Promise[None]:
+        """Have the runner's actor fail; there, all failures in one outermost run count as one.
+
+        Returns:
+            A promise that is done when it is decided whether the actor is restarted.
+        """
         self.cell.count_failure()
-        self.cell.fail(cause, self.root)
+        return self.cell.fail(cause, self.root)
 
     def outer_cancelled(self) -> None:
         """End the run because the one that it was begun in was cancelled."""

@@ -48,6 +48,7 @@ from .failed_calls import CallFailed, error_result, fails_agent, timeout_result
 from .results import TooLarge, rendered, result_of
 from .tool_call import Executed, ToolCallTask, ToolRun
 
+DECISION = 5.0  # Seconds for a decider and for `renew` of a model; the result is told in any case.
 _forks = 0  # Of this process and those it comes from: asking the kernel for our id would cost each call a system call.
 OTHERS = 5.0  # Seconds during which an attempt is made again if the database refuses its transaction because of others.
 OTHERS_PAUSE, LONGEST_OTHERS_PAUSE = 0.005, 0.1  # Seconds before it is tried again; doubled each time.
@@ -158,7 +159,8 @@ def _taken(order: ToolCallTask, error: BaseException) -> ToolErrorKind:
         order.error = error
         _log(order, error)
     if fails_agent(record.agent, error):
-        record.fail_agent(error)
+        # The agent's next call must find the toolset of the restart, and not the object that has just failed.
+        record.fail_agent(error).wait(DECISION)
     elif kind == "raised" and not record.agent.run_spec.raises(name):
         let_go(error)
     if kind == "raised" and record.agent.run_spec.raises(name):

@@ -80,14 +80,14 @@ class Executors:
         self._made: weakref.WeakKeyDictionary[ActorCell, dict[Origin, tuple[int, Executor]]] = (
             weakref.WeakKeyDictionary()
         )
-        """Agent's actor -> toolset -> how often the actor had been restarted then, and the executor."""
+        """Agent's actor -> toolset -> the generation of the actor that it was made for, and the executor."""
         self._addresses: Addresses[ToolCallTask] = Addresses(f"{system}/tools")
 
     def of(self, tool: Tool[..., object], cell: ActorCell) -> Executor:
         """Return the executor of a tool, made now if it is the first message.
 
         A toolset has one for all its methods: for an object that was given, one for all agents; for one that is made, one
-        for each agent's actor. After a restart of that actor it is a new one; calls under way go on in the one before.
+        for each agent's actor. Once a restart of that actor is decided it is a new one; calls under way go on in the one before.
         """
         found = self._of_tools.get(id(tool))
         if found is not None:
@@ -121,10 +121,11 @@ class Executors:
 
     def _of_made(self, cell: ActorCell, origin: Origin) -> Executor:
         made = self._made.setdefault(cell, {})
-        restarts, executor = made.get(origin, (0, None))
-        if executor is None or restarts != cell.restarts:
+        present = cell.generation
+        generation, executor = made.get(origin, (0, None))
+        if executor is None or generation != present:
             executor = self._new(origin.cls.__name__, 1, executor)
-            made[origin] = (cell.restarts, executor)
+            made[origin] = (present, executor)
         return executor
 
     def _new(self, name: str, seats: int | None, before: Executor | None = None) -> Executor:

@@ -164,8 +164,8 @@ class ToolRun(AgentRunView, Protocol):
         """Return the transaction of a call, which has not begun."""
         ...
 
-    def fail_agent(self, cause: BaseException) -> None:
-        """Have the agent's actor fail."""
+    def fail_agent(self, cause: BaseException) -> Promise[None]:
+        """Have the agent's actor fail; the promise is done when it is decided whether that is restarted."""
         ...
 
     def delegate(self, order: ToolCallTask, sub_agent: SubAgent, task: str) -> Executed:
