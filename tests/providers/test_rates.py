@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from math import inf
 
 import pytest
 from hypothesis import given
@@ -127,6 +128,50 @@ def test_a_refusal_of_a_request_that_was_sent_before_the_time_that_was_measured_
 
     assert rates.pace == before
     assert rates.wait(NOW + 4.0, 400) == pytest.approx(6.5)
+
+
+def test_requests_sent_at_the_very_moment_of_a_refusal_were_under_way() -> None:
+    rates = Rates()
+    first, second = sent_at(rates, NOW), sent_at(rates, NOW)
+    rates.refused(first, NOW, 1.0, NOTHING)
+    rates.refused(second, NOW, 1.0, NOTHING)
+
+    assert rates.pace == pytest.approx(0.9)
+
+
+@given(
+    events=st.lists(
+        st.tuples(
+            st.sampled_from(["send", "succeeded", "refused", "gave up"]),
+            st.sampled_from([0.0, 0.001, 0.3, 7.0, 100.0]),
+            st.sampled_from([None, 0.0, 0.001, 1.0, 60.0, 7_200.0]),
+            st.integers(0, 20),
+        ),
+        max_size=60,
+    )
+)
+def test_whatever_comes_a_request_may_go_after_the_time_that_it_is_told_to_wait(
+    events: list[tuple[str, float, float | None, int]],
+) -> None:
+    rates, now, under_way = Rates(), NOW, list[Sent]()
+    for what, seconds, wait, number in events:
+        now += seconds
+        if what == "send":
+            now += rates.wait(now, 400)
+            sent = Sent(400)
+            assert rates.admits(sent, now)
+            under_way.append(sent)
+        elif under_way:
+            sent = under_way.pop(number % len(under_way))
+            match what:
+                case "succeeded":
+                    rates.succeeded(sent, now, None, NOTHING)
+                case "refused":
+                    rates.refused(sent, now, wait, NOTHING)
+                case _:
+                    rates.gave_up(sent)
+        assert rates.pace is None or 0.0 < rates.pace < inf
+        assert rates.is_open is bool(under_way)
 
 
 def answers_until_forgotten(rates: Rates, now: float) -> int:
@@ -409,7 +454,7 @@ def test_a_storm_whose_refusals_come_before_its_answers_is_held_back_by_the_limi
     length=st.sampled_from([1.0, 60.0]),
     began=st.floats(0, 1),
     latency=st.floats(0.01, 3.0),
-    refusal=st.floats(0.01, 0.1),
+    refusal=st.floats(0.05, 1.0),  # of the time of an answer
     seed=st.integers(0, 1_000),
 )
 def test_of_six_requests_to_a_limited_server_at_most_one_is_refused(
@@ -422,7 +467,7 @@ def test_of_six_requests_to_a_limited_server_at_most_one_is_refused(
     seed: int,
 ) -> None:
     limited, calls = server(most, length, began * length), max(8, 2 * most // 50)
-    played = play(Rates(), limited, callers=50, calls=calls, latency=latency, refusal=refusal, seed=seed)
+    played = play(Rates(), limited, callers=50, calls=calls, latency=latency, refusal=refusal * latency, seed=seed)
 
     assert played.answered == 50 * calls
     assert played.requests <= 1.2 * played.answered

@@ -42,7 +42,9 @@ class Pace:
         """The longest wait that was named since there is a rate."""
         self._is_confirmed = False
         self._refused = 0.0
-        """The share of refused ones among the newest requests that kept to the rate."""
+        """The share of refused ones among the newest requests that were sent since there is a rate."""
+        self._since = -inf
+        """When the refusal came since which there is a rate."""
         self._began = -inf
         """When the count of requests began."""
         self._sent = 0.0
@@ -76,24 +78,30 @@ class Pace:
 
     def succeeded(self, sent: float) -> None:
         """Note an answer to a request sent at `sent`. Only those that kept to the rate say that it may grow."""
-        if self._bucket is None or not self.is_news(sent):
+        if self._bucket is None:
             return
-        self.gave_up(sent)
+        self._count(sent, refused=0.0)
+        if not self.is_news(sent):
+            return
         self._bucket.rate *= 1.0 + 1.0 / self._growth
         if self._bucket.rate > FORGOTTEN * self._first:
             self._bucket = None
 
     def gave_up(self, sent: float) -> None:
         """Note that a request sent at `sent` failed otherwise: it was not refused, though it says nothing of the rate."""
-        if self.is_news(sent):
-            self._refused -= NEWEST * self._refused
+        self._count(sent, refused=0.0)
+
+    def _count(self, sent: float, *, refused: float) -> None:
+        if sent > self._since:
+            self._refused += NEWEST * (refused - self._refused)
 
     def is_news(self, sent: float) -> bool:
-        """Whether a refusal of a request that was sent then says more than the refusals before it."""
-        return sent >= self._changed
+        """Whether a request sent then was sent after the last change of the rate, so that its refusal says something new."""
+        return sent > self._changed
 
     def refused(self, sent: float, now: float, until: float, *, is_named: bool) -> None:
         """Note that a request sent at `sent` was refused, and that none is sent before `until`, which the provider named or not."""
+        self._count(sent, refused=1.0)
         if self.is_news(sent):
             self._change(now, until, is_named)
         elif self._bucket is not None:
@@ -102,7 +110,9 @@ class Pace:
     def _change(self, now: float, until: float, is_named: bool) -> None:
         """Take a new rate from a refusal."""
         is_paced = self._bucket is not None
-        self._longest = max(until - now, self._longest if is_paced else 0.0)
+        if not is_paced:
+            self._since, self._refused, self._longest = now, 0.0, 0.0
+        self._longest = max(self._longest, until - now)
         lowest = self._lowest(until - now, is_named)
         self._is_confirmed = is_paced
         fewest = FEWEST if is_paced else FEWEST_AT_FIRST
@@ -132,9 +142,7 @@ class Pace:
         """Return the rate that a refusal leaves at least: refusals by chance would slow requests down without end."""
         rate = self.rate
         if rate is None:
-            self._refused = 0.0
             return 0.0
-        self._refused += NEWEST * (1.0 - self._refused)
         if self._is_confirmed and self._refused > MANY:
             self._refused = 0.0
             return 0.0
