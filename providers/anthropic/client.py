@@ -38,6 +38,8 @@ class Anthropic(HttpModel):
     """
 
     provider = "anthropic"
+    _address_variable = "ANTHROPIC_BASE_URL"
+    _added_version = "v1"
 
     def __init__(
         self,
@@ -54,7 +56,7 @@ class Anthropic(HttpModel):
         super().__init__(model, api_key=api_key, base_url=base_url, **options)
 
     def _url(self) -> str:
-        return f"{self._root(ANTHROPIC, 'ANTHROPIC_BASE_URL')}/v1/messages"
+        return f"{self._root(ANTHROPIC)}/v1/messages"
 
     def _auth(self, key: Secret) -> Mapping[str, str]:
         return {"x-api-key": key.reveal(), "anthropic-version": self._version, **beta_header(self._betas)}

@@ -45,7 +45,7 @@ class Gemini(HttpModel):
         api_version: str = API_VERSION,
         **options: Unpack[ClientOptions],
     ) -> None:
-        self._version = checked_version(api_version)
+        self._added_version = checked_version(api_version)
         super().__init__(model, api_key=api_key, base_url=base_url, **options)
 
     def _url(self) -> str:
@@ -57,7 +57,7 @@ class Gemini(HttpModel):
     def _place(self) -> str:
         # The name of a tuned model has a collection of its own before the slash.
         name = self.model if "/" in self.model else f"models/{self.model}"
-        return f"{self._root(GEMINI)}/{self._version}/{quote(name)}"
+        return f"{self._root(GEMINI)}/{self._added_version}/{quote(name)}"
 
     def _auth(self, key: Secret) -> Mapping[str, str]:
         return {"x-goog-api-key": key.reveal()}

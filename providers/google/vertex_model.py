@@ -43,7 +43,7 @@ class VertexModel(HttpModel):
     ) -> None:
         self._given_project = None if project is None else checked_word(project, "project")
         self._given_location = None if location is None else checked_word(location, "location")
-        self._version = checked_version(api_version)
+        self._added_version = checked_version(api_version)
         self._defaults = DefaultCredentials(self.provider)
         super().__init__(model, api_key=access_token, base_url=base_url, **options)
         self._check_maker()
@@ -75,7 +75,7 @@ class VertexModel(HttpModel):
         place = f"projects/{self._project()}/locations/{location}"
         # Vertex AI, Model versions: a version stands behind '@'.
         model = f"publishers/{self.publisher}/models/{quote(self.model, safe='@')}"
-        return f"{self._root(f'https://{host(location)}')}/{self._version}/{place}/{model}"
+        return f"{self._root(f'https://{host(location)}')}/{self._added_version}/{place}/{model}"
 
     def _auth(self, key: Secret) -> Mapping[str, str]:
         return {"authorization": f"Bearer {key.reveal()}"}

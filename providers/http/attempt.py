@@ -43,6 +43,11 @@ class Outgoing:
         """Host and port, for error messages."""
         return urlsplit(self.url).netloc
 
+    @property
+    def address(self) -> str:
+        """The URL without its query, for error messages; it never has a user or password."""
+        return self.url.partition("?")[0]
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:

@@ -28,7 +28,7 @@ from .hidden_turns import clean_error
 from .in_flight import DEFAULT_IN_FLIGHT, InFlight
 from .limits.limiter import Call, Limiter
 from .limits.registry import Limits, shared
-from .options import checked_count, checked_model, checked_url
+from .options import checked_count, checked_model, checked_root
 from .retries import Timing, keep_trying
 from .whole_answers import turn_in
 
@@ -58,6 +58,10 @@ class HttpModel(ABC):
     provider: str
     _key_parameter: str = "api_key"
     """The name of the client's parameter with the key, for errors."""
+    _address_variable: str = ""
+    """The environment variable of the address; empty if there is none."""
+    _added_version: str = ""
+    """The version that the client adds to the address; empty if the address has it."""
 
     def __init__(
         self,
@@ -77,7 +81,7 @@ class HttpModel(ABC):
     ) -> None:
         self._given_key = checked_key(api_key, self._key_parameter)
         self.model = checked_model(model)
-        self.base_url = None if base_url is None else checked_url(base_url)
+        self.base_url = None if base_url is None else checked_root(base_url, self._added_version)
         self._timeout = checked_seconds("timeout", timeout)
         self.idle_timeout = checked_seconds("idle_timeout", idle_timeout)
         streamed_timeout = None if isinstance(model_timeout, Unset) else model_timeout
@@ -255,10 +259,19 @@ class HttpModel(ABC):
     def _decode(self, body: JsonObject) -> ModelTurn:
         """Return the turn in a response body; raises WrongShape."""
 
-    def _root(self, otherwise: str, variable: str = "") -> str:
+    def _root(self, otherwise: str) -> str:
         """Return the base address: the parameter, else the environment's, else `otherwise`."""
-        found = first_set(variable) if self.base_url is None and variable else None
-        return self.base_url or (checked_url(found, variable) if found else otherwise)
+        found = None if self.base_url is not None else self._address_set()
+        return self.base_url or (
+            checked_root(found, self._added_version, self._address_variable) if found else otherwise
+        )
+
+    def _address_set(self) -> str | None:
+        return first_set(self._address_variable) if self._address_variable else None
+
+    def _has_given_address(self) -> bool:
+        """Whether requests go to an address of the user's, which may be wrong, and not to the provider's own."""
+        return self.base_url is not None or self._address_set() is not None
 
     def _key_source(self) -> KeySource:
         if self._given_key is None:  # the environment may change between calls
@@ -363,7 +376,8 @@ class HttpModel(ABC):
             raise
 
     def _turn(self, outgoing: Outgoing, reply: Reply, key: Secret) -> ModelTurn:
-        return turn_in(reply, outgoing, key, self._decode, self._timing.wall_clock)
+        given = self._has_given_address
+        return turn_in(reply, outgoing, key, self._decode, self._timing.wall_clock, is_address_given=given)
 
 
 def _bytes_of(body: JsonObject) -> bytes:

@@ -8,6 +8,8 @@ from urllib.parse import urlsplit
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*")
 """What stands in a path begins with a letter or digit: servers read `..` as the folder above."""
+METHODS = ("/chat/completions", "/responses", "/v1/messages", ":generateContent", ":streamGenerateContent")
+"""Ends of paths that clients add to an address."""
 
 
 def checked_model(model: str) -> str:
@@ -42,7 +44,16 @@ def _problem_of(url: str) -> str:
         return ", and must not hold a query or fragment; pass the key by its own parameter"
     if parts.scheme not in ("http", "https") or not parts.hostname:
         return ", and has no 'http://' or 'https://' with a host after it"
-    return ""
+    added = next((method for method in METHODS if parts.path.rstrip("/").endswith(method)), "")
+    return f", and must end before {added!r}, which the client adds" if added else ""
+
+
+def checked_root(url: str, version: str, name: str = "base_url") -> str:
+    """Return an address as `checked_url` does; it must end before the version, if the client adds one."""
+    root = checked_url(url, name)
+    if version and root.endswith(f"/{version}"):
+        raise ValueError(f"{name} must be the address without a version: the client adds '/{version}' itself")
+    return root
 
 
 def checked_count(value: int, name: str) -> int:

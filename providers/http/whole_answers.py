@@ -16,13 +16,24 @@ from .credentials import Secret
 from .errors import embedded_failure, failure
 from .hidden_turns import without_key
 
+OF_WRONG_ADDRESSES = (404, 405)
+"""Statuses of servers that know no such path, or no POST to it. A model that they do not know has 404 too."""
 Decode = Callable[[JsonObject], ModelTurn]
 
 
 def turn_in(
-    reply: Reply, outgoing: Outgoing, key: Secret, decode: Decode, wall_clock: Callable[[], float]
+    reply: Reply,
+    outgoing: Outgoing,
+    key: Secret,
+    decode: Decode,
+    wall_clock: Callable[[], float],
+    *,
+    is_address_given: Callable[[], bool],
 ) -> ModelTurn:
     """Return the turn in an answer of any status.
+
+    Args:
+        is_address_given: whether the address is the user's own: then an error that may come of a wrong one names it.
 
     Raises:
         BadReply: the body breaks the API's format, or the turn has no known end.
@@ -33,7 +44,10 @@ def turn_in(
     # Some servers quote a refused key, and an error may quote the body cut at any place, so the key is removed first.
     clean = key.out_of_body(reply.body)
     if not 200 <= reply.status < 300:
-        raise failure(reply.status, reply.headers, clean, provider=provider, now=wall_clock())
+        error = failure(reply.status, reply.headers, clean, provider=provider, now=wall_clock())
+        if reply.status in OF_WRONG_ADDRESSES and is_address_given():
+            error.args = (f"{error} (the request went to {outgoing.address})",)
+        raise error
     try:
         value = parse(reply.body, in_range=False)  # a model may write such a number into its arguments
         hidden = embedded_failure(value, clean, provider=provider)

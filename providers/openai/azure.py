@@ -47,6 +47,7 @@ class AzureOpenAI(HttpModel):
     """
 
     provider = "azure"
+    _address_variable = ENDPOINT
 
     def __init__(
         self,

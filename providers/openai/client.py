@@ -42,6 +42,7 @@ class OpenAI(HttpModel):
     """
 
     provider = "openai"
+    _address_variable = "OPENAI_BASE_URL"
 
     def __init__(
         self,
@@ -75,11 +76,14 @@ class OpenAI(HttpModel):
 
     def _base(self) -> str:
         if self.preset is None:
-            return self._root(OPENAI, "OPENAI_BASE_URL")
+            return self._root(OPENAI)
         found = first_set(self.preset.address_variable) if self.preset.address_variable else None
         return self.base_url or (
             f"{self.preset.address}{self.preset.path}" if found is None else address_in(found, self.preset)
         )
+
+    def _has_given_address(self) -> bool:
+        return self.preset is not None or super()._has_given_address()
 
     def _url(self) -> str:
         return f"{self._base()}/chat/completions"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from understudy.providers.http.options import checked_url
+from understudy.providers.http.options import checked_root, checked_url
 from understudy.providers.wire.json_values import is_array, is_object
 from understudy.providers.wire.settings import refuse
 from understudy.vocabulary.messages import JsonObject, JsonValue, ModelRequest
@@ -28,7 +28,7 @@ def checked_preset(preset: str | Preset | None) -> Preset | None:
         return PRESETS[preset]
     if preset is None or isinstance(preset, Preset):
         if preset is not None:
-            checked_url(preset.address, "the preset's address")
+            checked_root(preset.address, preset.path.strip("/"), "the preset's address")
         return preset
     raise TypeError(f"preset must be a name or a Preset, got {type(preset).__name__}")
 

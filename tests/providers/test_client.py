@@ -40,11 +40,22 @@ from understudy.errors import (
     RunCancelled,
     RunTimedOut,
 )
-from understudy.providers import Anthropic, Gemini, OpenAI, Secret, Vertex, resolve
+from understudy.providers import (
+    Anthropic,
+    AzureOpenAI,
+    Gemini,
+    OpenAI,
+    OpenAIResponses,
+    Secret,
+    Vertex,
+    VertexClaude,
+    resolve,
+)
 from understudy.providers.http.errors import one_line
 from understudy.vocabulary.context.scope import NO_RETRIES_LEFT, Scope
 from understudy.vocabulary.messages import JsonValue, Usage
 from understudy.vocabulary.models import Model, ModelName
+from understudy.vocabulary.presets import Preset
 
 ApiKey: TypeAlias = Callable[[], Secret] | str
 REPLIES: dict[str, JsonValue] = {
@@ -106,6 +117,38 @@ def test_wrong_options_are_refused_when_the_client_is_made(make: type[OpenAI]) -
         make("m", timeout="fast")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # a caller's mistake
     with pytest.raises(TypeError, match="model"):
         make(7)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # a caller's mistake
+
+
+@pytest.mark.parametrize(
+    ("make", "address", "added"),
+    [
+        (lambda url: OpenAI("m", base_url=url), "https://m.test/v1/chat/completions", "'/chat/completions'"),
+        (lambda url: OpenAIResponses("m", base_url=url), "https://m.test/v1/responses/", "'/responses'"),
+        (lambda url: Anthropic("m", base_url=url), "https://m.test/v1/messages", "'/v1/messages'"),
+        (lambda url: Anthropic("m", base_url=url), "https://m.test/v1/", "'/v1'"),
+        (lambda url: Gemini("m", base_url=url), "https://m.test/v1beta", "'/v1beta'"),
+        (lambda url: Gemini("m", base_url=url, api_version="v1"), "https://m.test/v1", "'/v1'"),
+        (lambda url: Gemini("m", base_url=url), "https://m.test/v1beta/models/m:generateContent", "':generateContent'"),
+        (lambda url: Vertex("m", base_url=url), "https://m.test/v1", "'/v1'"),
+        (lambda url: VertexClaude("claude", base_url=url), "https://m.test/v1", "'/v1'"),
+        (lambda url: OpenAI("m", preset=Preset(name="x", address=url, needs_key=False)), "https://m.test/v1", "'/v1'"),
+    ],
+)
+def test_an_address_with_a_path_that_the_client_adds_is_refused(
+    make: Callable[[str], Model], address: str, added: str
+) -> None:
+    with pytest.raises(ValueError, match="the client adds") as caught:
+        make(address)
+
+    assert added in str(caught.value)
+    make("https://m.test/v2")  # a path that no client adds
+
+
+def test_such_an_address_in_the_environment_is_refused_at_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "https://m.test/v1")
+
+    with pytest.raises(ValueError, match="^ANTHROPIC_BASE_URL must be the address without a version"):
+        Anthropic("m", api_key="k").complete(HELLO)
 
 
 def test_an_empty_key_is_refused_when_the_client_is_made() -> None:
@@ -355,6 +398,27 @@ def test_offline_models_raise_and_name_the_variable(monkeypatch: pytest.MonkeyPa
 
 
 # Errors
+
+
+@pytest.mark.parametrize("status", [400, 404, 405])
+def test_an_unknown_path_at_an_address_of_the_users_is_named(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def message(make: Callable[..., Model], **options: object) -> str:
+        answers = Answers(httpx.Response(status, text="404 page not found"))
+        with pytest.raises(ProviderError) as caught:
+            make("m", api_key="k", transport=answers, attempts=1, **options).complete(HELLO)
+        return str(caught.value).partition(" (the request went to ")[2].removesuffix(")")
+
+    def here(path: str) -> str:
+        return "" if status == 400 else f"http://m.test{path}"
+
+    assert message(OpenAI, base_url="http://m.test") == here("/chat/completions")
+    assert message(Gemini, base_url="http://m.test") == here("/v1beta/models/m:generateContent")
+    azure = here("/openai/deployments/m/chat/completions")  # without ?api-version=…
+    assert message(AzureOpenAI, endpoint="http://m.test", api_version="2024-10-21") == azure
+    assert message(OpenAI, preset="ollama") == here("/v1/chat/completions").replace("m.test", "127.0.0.1:11434")
+    assert message(OpenAI) == message(Anthropic) == message(Gemini) == ""
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://m.test")
+    assert message(Anthropic) == here("/v1/messages")
 
 
 @pytest.mark.parametrize(

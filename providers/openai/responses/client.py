@@ -63,6 +63,7 @@ class OpenAIResponses(HttpModel):
     """
 
     provider = "openai"
+    _address_variable = "OPENAI_BASE_URL"
 
     def __init__(
         self,
@@ -157,7 +158,7 @@ class OpenAIResponses(HttpModel):
         return items_of(request.messages, official=official, reasons=reasons, store=self._is_stored(request))
 
     def _base(self) -> str:
-        return self._root(OPENAI, "OPENAI_BASE_URL")
+        return self._root(OPENAI)
 
     def _url(self) -> str:
         return f"{self._base()}/responses"
