@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from understudy.vocabulary.checks import Unset
-from understudy.vocabulary.other_names import explained
+from understudy.vocabulary.other_names import explained, of_client
 
 from .retries import Timing
 
@@ -68,6 +68,7 @@ def show_options(made: type, base: Callable[..., None]) -> None:
     shared = inspect.signature(base).parameters
     named = [each for each in own.parameters.values() if each.kind is not each.VAR_KEYWORD]
     options = [shared[name] for name in ClientOptions.__annotations__ if name not in own.parameters]
-    shown: Any = explained(init, "", {}, also=ClientOptions.__annotations__)
+    elsewhere = of_client({*own.parameters, *ClientOptions.__annotations__})
+    shown: Any = explained(init, "", elsewhere, also=ClientOptions.__annotations__)
     shown.__signature__ = own.replace(parameters=[*named, *options])
     cast(Any, made).__init__ = shown

@@ -13,7 +13,7 @@ import pytest
 from tests.support.http import ANTHROPIC_REPLY, EVERYWHERE, HELLO, OPENAI_REPLY, Answers
 from tests.support.paths import ROOT
 from understudy.errors import ProviderError
-from understudy.providers import Anthropic, Gemini, OpenAI, OpenAIResponses, Recorder, Secret, Vertex
+from understudy.providers import Anthropic, AzureOpenAI, Gemini, OpenAI, OpenAIResponses, Recorder, Secret, Vertex
 from understudy.providers.http.client_options import ClientOptions
 from understudy.providers.http.model_client import HttpModel
 from understudy.vocabulary.checks import WrongReturn
@@ -56,6 +56,25 @@ def test_the_page_of_providers_has_a_row_for_each_shared_option() -> None:
 def test_an_option_that_no_client_has_is_refused(make: Callable[..., HttpModel]) -> None:
     with pytest.raises(TypeError, match=rf"^{make.__name__} has no argument timout=: did you mean timeout=\?$"):
         make("m", timout=3)
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "instead"),
+    [
+        (OpenAI, "api_base", "use base_url="),
+        (AzureOpenAI, "api_base", "use endpoint="),
+        (OpenAI, "endpoint", "use base_url="),
+        (OpenAI, "max_retries", "use attempts="),
+        (Vertex, "credentials", "use access_token="),
+        (OpenAI, "credentials", "it takes"),
+        (OpenAI, "temperature", "use Agent\\(settings="),
+    ],
+)
+def test_an_option_of_other_libraries_is_answered_with_ours(
+    make: Callable[..., HttpModel], name: str, instead: str
+) -> None:
+    with pytest.raises(TypeError, match=rf"^{make.__name__} has no argument {name}=: {instead}"):
+        make("m", **{name: "x"})
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,40 @@ OF_HANDLES = {"output": "use result().output", "text": "use result().text"}
 """Attribute of an outcome that people look for on the handle -> where it is."""
 
 
+_SETTINGS = "use Agent(settings=us.Settings(…))"
+
+OF_CLIENTS: Mapping[str, tuple[str, ...]] = {
+    "api_base": ("base_url", "endpoint"),
+    "api_token": ("api_key", "access_token"),
+    "azure_ad_token_provider": ("token",),
+    "azure_endpoint": ("endpoint",),
+    "azure_deployment": ("deployment",),
+    "base": ("base_url", "endpoint"),
+    "credentials": ("access_token",),
+    "default_headers": ("extra_headers",),
+    "endpoint": ("base_url",),
+    "headers": ("extra_headers",),
+    "host": ("base_url", "endpoint"),
+    "http_client": ("transport",),
+    "max_retries": ("attempts",),
+    "model_name": ("model", "deployment"),
+    "num_retries": ("attempts",),
+    "region": ("location",),
+    "request_timeout": ("timeout",),
+    "server_url": ("base_url", "endpoint"),
+    "url": ("base_url", "endpoint"),
+}
+"""Argument of clients elsewhere -> ours; the first that the client has."""
+
+OF_MODEL_CALLS = {
+    "temperature": _SETTINGS,
+    "top_p": _SETTINGS,
+    "max_tokens": _SETTINGS,
+    "reasoning_effort": _SETTINGS,
+}
+"""Argument of clients elsewhere that belongs to the agent here -> where it is."""
+
+
 class _OtherName:
     """An attribute that does not exist: reading it raises an `AttributeError` that names ours, so `hasattr` is false.
 
@@ -81,6 +115,12 @@ def explains_arguments(what: str, elsewhere: Mapping[str, str]) -> Callable[[C],
         return owner
 
     return explaining
+
+
+def of_client(known: Collection[str]) -> dict[str, str]:
+    """Return what to do instead, by argument of clients elsewhere, for a client that takes the arguments `known`."""
+    ours = {name: next((one for one in names if one in known), "") for name, names in OF_CLIENTS.items()}
+    return {**OF_MODEL_CALLS, **{name: f"use {one}=" for name, one in ours.items() if one}}
 
 
 def explained(init: F, what: str, elsewhere: Mapping[str, str], *, also: Collection[str] = ()) -> F:
