@@ -43,14 +43,24 @@ A cell has the fields that a model of the API is sent for the setting, if it tak
 REASONING = """\
 ## Reasoning and sampling by family
 
-The first row that fits a model's name applies. The columns of levels have the provider's word for each level of `reasoning`, or the tokens that are sent for it;
-"nothing" if the model never reasons, so that `off` needs no field. `tokens` is the range of a number. `sampling` says when `temperature` and `top_p` are taken.
+The first row that fits a model's name applies. One case does not depend on the name: chat completions at an address that is neither OpenAI's nor Azure's have the row of
+[compatible servers](#compatible-servers), as `groq:openai/gpt-oss-120b` does, and `gpt-5` behind a gateway. Errors name the row.
+
+The columns of levels have the provider's word for each level of `reasoning`, or the tokens that are sent for it;
+"nothing" if the model never reasons, so that `off` needs no field. `tokens` is the range of a number. `sampling` says when `temperature` and `top_p` are taken: always, never,
+unless you ask the model to reason by `reasoning`, or only if you turn its reasoning off by `reasoning="off"`; some models take only one of the two in a request.
+"""
+SERVERS = """\
+### Compatible servers
+
+Sent as `reasoning_effort`. The server decides what it takes; [a preset](where-models-run.md) refuses what its server is known to lack.
 """
 SHAPES = {
     "OpenAI": "Sent as `reasoning_effort` in chat completions, without `max`, and as `reasoning.effort` by the Responses API. The column `API` "
     "says which one `openai:MODEL` asks.",
     "Anthropic": "A word is sent as `output_config.effort` beside `thinking: {type: adaptive}`, a number as `thinking: {type: enabled, budget_tokens}`, and off as the `type` of "
-    "`thinking`. Claude on Vertex AI takes the same. `max_tokens` is always sent: without the setting it is 4,096 and the budget, or 32,768 where the model decides how long it reasons.",
+    "`thinking`. Claude on Vertex AI takes the same. `max_tokens` is always sent: without the setting it is 4,096 for a model that does not reason, 4,096 more than the budget "
+    "for one that reasons by a budget, and 32,768 for one that itself decides how long it reasons, as `claude-opus-5` does unasked.",
     "Gemini and Vertex AI": "A word is sent as `thinkingConfig.thinkingLevel`, a number as `thinkingConfig.thinkingBudget`, and off as a budget of 0; `includeThoughts` asks for summaries.",
 }
 
@@ -108,6 +118,7 @@ def settings_page() -> str:
     parts = [INTRODUCTION, _table(heads, rows), REASONING]
     for name, families in (("OpenAI", GPT), ("Anthropic", CLAUDE), ("Gemini and Vertex AI", GEMINI)):
         parts += [f"### {name}\n", f"{SHAPES[name]}\n", _table(_heads(families), [_row(row) for row in families])]
+    parts += [SERVERS, _table(_heads(GPT), [_row(COMPATIBLE)])]
     return "\n".join(parts)
 
 
@@ -186,9 +197,16 @@ def _row(family: Family) -> list[str]:
     if isinstance(family, OpenAIFamily):
         api = "Responses" if family.has_responses else "chat"
         cache = ", ".join([f"`{value}`" for value in family.caches])
-        return [family.name, f"`{family.example}`", api, *levels, family.sampling, lacks, cache, family.source]
+        return [family.name, f"`{family.example}`", api, *levels, _sampling(family), lacks, cache, family.source]
     tokens = "{:,} to {:,}".format(*family.tokens) if family.tokens else NONE
-    return [family.name, f"`{family.example}`", *levels, tokens, family.sampling, lacks, family.source]
+    return [family.name, f"`{family.example}`", *levels, tokens, _sampling(family), lacks, family.source]
+
+
+def _sampling(family: Family) -> str:
+    if family.sampling != "without reasoning":
+        return family.sampling
+    when = 'only with `reasoning="off"`' if family.reasons else "unless asked to reason"
+    return f"{when}; one of the two" if family.one_sampling else when
 
 
 def _level(family: Family, level: str) -> str:

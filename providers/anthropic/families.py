@@ -21,6 +21,7 @@ BUDGET = (1024, 200_000)  # Claude API, Extended thinking: at least 1,024, and b
 
 LEVELS_PAGE = "Claude API, Adaptive thinking, Effort, Migration guide; SDK 2.12, types/model.py"
 BUDGET_PAGE = "Claude API, Extended thinking"
+ONE = "the API's error of status 400, `temperature` and `top_p` cannot both be specified for this model"
 NO_FORCE = "use tool_choice='auto'"
 OLD = "leave it out, or use Claude 4.5 or later"
 
@@ -75,19 +76,21 @@ FAMILIES = (
         name="Claude Opus 4.6 and Sonnet 4.6",
         pattern=r"claude-((opus|sonnet)-4[-.]6|4[-.]6-(opus|sonnet))(?!\d)",
         example="claude-sonnet-4-6",
-        source=LEVELS_PAGE,
+        source=f"{LEVELS_PAGE}; {ONE}",
         levels={"off": "disabled", **UP_TO_MAX},
         tokens=BUDGET,
         sampling="without reasoning",
+        one_sampling=True,
     ),
     Family(
         name="Claude 4.5, and Opus 4.1",
         pattern=r"claude-((opus|sonnet|haiku)-4[-.]5|4[-.]5-(opus|sonnet|haiku)|opus-4[-.]1)(?!\d)",
         example="claude-haiku-4-5",
-        source=f"{BUDGET_PAGE}; Strict tool use",
+        source=f"{BUDGET_PAGE}; Strict tool use; {ONE}",
         levels=BUDGETS,
         tokens=BUDGET,
         sampling="without reasoning",
+        one_sampling=True,
     ),
     Family(
         name="Claude 4 and 3.7",
@@ -117,7 +120,7 @@ FAMILIES = (
         sampling="never",
     ),
     Family(
-        name="other models",
+        name="models whose names tell no family",
         pattern="",
         example="kimi-k2",
         source="servers of other makers with this API",

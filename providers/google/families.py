@@ -101,7 +101,7 @@ FAMILIES = (
         sampling="never",
     ),
     Family(
-        name="other models",
+        name="models whose names tell no family",
         pattern="",
         example="tunedModels/mine",
         source="names that only an account knows: nothing is refused",

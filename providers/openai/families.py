@@ -271,7 +271,7 @@ FAMILIES = (
         sampling="never",
     ),
     OpenAIFamily(
-        name="other models",
+        name="models whose names tell no family",
         pattern="",
         example="my-deployment",
         has_responses=False,

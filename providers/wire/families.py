@@ -44,6 +44,8 @@ class Family:
     """Whether they reason without being asked to."""
     sampling: Literal["always", "without reasoning", "never"] = "always"
     """When they take `temperature` and `top_p`."""
+    one_sampling: bool = False
+    """Whether they take only one of the two in a request."""
     lacks: Mapping[str, str] = field(default_factory=dict[str, str])
     """Setting that only some families take -> what to do instead."""
     caches: Mapping[bool | str, JsonObject] = field(default_factory=dict["bool | str", "JsonObject"])
@@ -100,6 +102,8 @@ def check_family(provider: str, family: Family, settings: Settings) -> None:
         if getattr(settings, setting) not in UNSET:
             refuse(provider, f"{setting}={getattr(settings, setting)!r} for {family.name}", instead)
     if family.sampling == "always" or (family.sampling == "without reasoning" and not is_reasoning(family, settings)):
+        if family.one_sampling and settings.temperature is not None and settings.top_p is not None:
+            refuse(provider, f"temperature beside top_p for {family.name}", "leave one of them out")
         return
     for setting in ("temperature", "top_p"):
         if getattr(settings, setting) is not None:

@@ -310,6 +310,32 @@ def test_sampling_is_refused_by_models_that_would_refuse_or_ignore_it(model: str
     assert f"{takes()} {takes(reasoning='medium')}" == SAMPLED[model]
 
 
+@pytest.mark.parametrize(
+    ("model", "takes"),
+    [
+        ("anthropic:claude-opus-4-6", False),
+        ("anthropic:claude-sonnet-4-6", False),
+        ("anthropic:claude-haiku-4-5", False),
+        ("anthropic:claude-opus-4-1-20250805", False),
+        ("anthropic:claude-sonnet-4-20250514", True),
+        ("anthropic:claude-3-5-haiku-20241022", True),
+        ("anthropic:kimi-k2", True),
+        ("openai:gpt-4o", True),
+        ("gemini:gemini-2.5-flash", True),
+    ],
+)
+def test_claude_from_4_1_on_takes_a_temperature_or_a_top_p(model: str, takes: bool) -> None:
+    both = Settings(temperature=0.5, top_p=0.5)
+
+    if takes:
+        body_of(model, both)
+        return
+    with pytest.raises(
+        ValueError, match=r"^settings: anthropic has no temperature beside top_p for .+; leave one of them out$"
+    ):
+        body_of(model, both)
+
+
 TABLES: dict[str, tuple[Family, ...]] = {"claude": CLAUDE, "gpt": GPT, "gemini": GEMINI, "server": (COMPATIBLE,)}
 
 
