@@ -128,7 +128,7 @@ class Pace:
         bucket.at = max(bucket.at, until)
         if sent >= measure.began:
             measure.taken -= 1.0
-        if self._last < self._changed:  # none was sent since then
+        if self._last <= self._changed:  # none was sent since then
             self._began = measure.until = max(measure.until, until)
         before, self._first = self._first, measure.rate
         bucket.rate *= self._first / before
