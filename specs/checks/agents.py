@@ -17,12 +17,12 @@ from understudy.specs.reading.problems import Problem, did_you_mean, listed
 from understudy.vocabulary.answers.json_schema import BadSchema, fits
 from understudy.vocabulary.context.prices import Price
 from understudy.vocabulary.messages import JsonObject
-from understudy.vocabulary.models import PROVIDERS, ModelName, likely, names_of
+from understudy.vocabulary.models import PROVIDERS, ModelName, likely, name_of, names_of
 from understudy.vocabulary.presets import PRESETS
 from understudy.vocabulary.runs.compaction import DEFAULT_KEEP, DEFAULT_THRESHOLD
 
 from .definitions import Definition
-from .model_clients import OPTIONS, model_string, option_problem
+from .model_clients import OPTIONS, model_string, models_in_turn, option_problem
 from .names import check_named
 from .registered_objects import MEMORY, MODEL
 from .registry import Registered
@@ -41,7 +41,7 @@ def check_definition(
     yield from check_named(definition, registered)
     if definition.kind == "agent":
         yield from _check_model(located)
-        yield from _check_fallback(located)
+        yield from _check_fallback(located, registered)
         yield from check_agent_settings(located, registered)
         yield from _check_prompt(located, sources)
         yield from check_tools(located, registered.toolbox)
@@ -98,13 +98,20 @@ def _check_model(agent: LocatedValue) -> Iterator[Problem]:
             yield at.problem(problem)
 
 
-def _check_fallback(agent: LocatedValue) -> Iterator[Problem]:
+def _check_fallback(agent: LocatedValue, registered: Registered) -> Iterator[Problem]:
     for model in agent.at("fallback").items():
         if model.text is not None:
             try:
                 ModelName.parse(model.text)
             except ValueError as error:
                 yield model.problem(str(error))
+    seen: set[int] = set()
+    for at, made in models_in_turn(agent, registered):
+        if id(made) in seen:
+            yield at.problem(
+                f"{name_of(made)} stands among the agent's models twice; the second would fail like the first"
+            )
+        seen.add(id(made))
 
 
 def _check_prompt(agent: LocatedValue, sources: Sources) -> Iterator[Problem]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import cast
 
@@ -70,6 +71,18 @@ def located_model(agent: LocatedValue, registered: Registered) -> Model | None:
         option: agent.at(key).value for key, option in OPTIONS.items() if agent.at(key).value is not None
     }
     return client(name, options) if options else resolve(name)
+
+
+def models_in_turn(agent: LocatedValue, registered: Registered) -> list[tuple[LocatedValue, Model]]:
+    """Return the models that an agent's keys name, the usual one first, each with its place; without those that cannot be made."""
+    found: list[tuple[LocatedValue, Model]] = []
+    with suppress(TypeError, ValueError):
+        model = located_model(agent, registered)
+        found += [] if model is None else [(agent.at("model"), model)]
+    for each in agent.at("fallback").items():
+        with suppress(ValueError):
+            found += [] if each.text is None else [(each, resolve(ModelName.parse(each.text)))]
+    return found
 
 
 def client(name: ModelName, options: dict[str, object]) -> Model:

@@ -13,7 +13,7 @@ from understudy.specs.reading.problems import Problem
 from understudy.vocabulary.messages import JsonValue, Settings
 from understudy.vocabulary.models import Model, check_settings
 
-from .model_clients import located_model
+from .model_clients import models_in_turn
 from .registry import Registered
 
 
@@ -70,12 +70,10 @@ def _described(given: Mapping[str, JsonValue]) -> SettingsGrammar | None:
 
 def _model(agent: LocatedValue, registered: Registered) -> Model | None:
     """Return the model that is asked, with its fallbacks; None if the spec names none that can be made."""
-    try:
-        model = located_model(agent, registered)
-        others = [each.text for each in agent.at("fallback").items() if each.text is not None]
-        return model if model is None or not others else FallbackModel([model, *others])
-    except (TypeError, ValueError):  # told at the keys that say which model it is
-        return None
+    models = list(
+        {id(model): model for _, model in models_in_turn(agent, registered)}.values()
+    )  # a user's may have no hash
+    return FallbackModel(models) if len(models) > 1 else next(iter(models), None)
 
 
 def _fault(given: Mapping[str, JsonValue], model: Model | None) -> str:

@@ -10,21 +10,24 @@ from understudy.specs.grammar.agent import SubAgentGrammar
 from understudy.specs.grammar.grammar import Grammar, is_meant
 from understudy.specs.reading.located import LocatedValue
 from understudy.specs.reading.problems import Problem, did_you_mean, listed
+from understudy.vocabulary.answers.strict_schemas import strict_arguments
 from understudy.vocabulary.messages import JsonObject
 from understudy.vocabulary.settings import two_tools
 from understudy.vocabulary.tools.definition import NAME, Tool
 from understudy.vocabulary.tools.questions import asks_user
-from understudy.vocabulary.tools.toolset import ToolSource
+from understudy.vocabulary.tools.toolset import ToolSource, tools_in
 
 from .tool_names import Toolbox, tool_names
 
 
 def check_tools(agent: LocatedValue, toolbox: Toolbox) -> Iterator[Problem]:
-    """Yield the problems of an agent's tools and sub-agents, and of the settings that name tools."""
+    """Yield the problems of an agent's tools and sub-agents, and of the settings that are about tools."""
     names: list[str] = []
     listed_tools = agent.at("tools").items()
     problems = [*_check_listed(listed_tools, toolbox, names), *_check_sub_agents(agent.at("sub_agents").items(), names)]
     yield from problems
+    if agent.at("settings").at("strict_tools").value is True:
+        yield from _check_strict(listed_tools, toolbox)
     references = [_reference(entry) for entry in listed_tools]
     if problems or any(one is None or toolbox.stands_in(one) for one in references):
         return  # the set of names is incomplete
@@ -45,6 +48,20 @@ def _check_settings(settings: LocatedValue, names: list[str]) -> Iterator[Proble
         )
     if choice.text == "required" and not names:
         yield choice.problem("tool_choice is 'required', but the agent has no tools")
+
+
+def _check_strict(entries: list[LocatedValue], toolbox: Toolbox) -> Iterator[Problem]:
+    """Yield a problem for each tool that cannot be strict; this builds the tools' schemas, as making the agent does."""
+    for entry in entries:
+        reference = _reference(entry)
+        found = "" if reference is None or toolbox.stands_in(reference) else toolbox.find(reference)
+        if isinstance(found, str):
+            continue
+        for each in tools_in(found):
+            try:
+                strict_arguments(each.name, each.spec.schema)
+            except (TypeError, ValueError) as error:
+                yield entry.problem(str(error))
 
 
 def _check_listed(entries: list[LocatedValue], toolbox: Toolbox, names: list[str]) -> Iterator[Problem]:

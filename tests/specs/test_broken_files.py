@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.support.spec_objects import ShopError, Verdict
-from understudy import AgentCallback, InMemoryMemory, Rehearsal, RunContext, SpecError, load_spec, tool
+from understudy import AgentCallback, InMemoryMemory, Rehearsal, RunContext, SpecError, Tool, load_spec, tool
 
 FOLDER = Path(__file__).parent / "broken"
 SPECS = sorted([*FOLDER.glob("*.yaml"), *FOLDER.glob("*/spec.yaml")])
@@ -25,6 +25,12 @@ MARK = re.compile(r"# ! (?:`([^`]+)`|(\d+):(\d+)) (.*?)(?=\s+# ! |$)")
 def by_any_name(text: str) -> str:
     """Do something."""
     return text
+
+
+@tool
+def with_any_fields(fields: dict[str, str]) -> str:
+    """Do something."""
+    return str(fields)
 
 
 def is_polite(context: RunContext, text: str) -> bool:
@@ -54,6 +60,7 @@ OBJECTS: dict[str, object] = {
 }
 CALLBACKS = {"audit": AgentCallback()}
 TOOLS = ("audit_sales", "find_files", "place_order", "running_out", "search_notes", "summarize_sales", "web_search")
+OPEN_TOOLS = ("weigh_all", "write_all")
 
 
 class Told(NamedTuple):
@@ -82,7 +89,8 @@ def fits(message: str, expected: str) -> bool:
 
 def told_by(spec: Path) -> list[Told]:
     """Return the problems of a spec, in the order in which they are told."""
-    tools = {name: by_any_name.replace(name=name) for name in TOOLS}
+    tools: dict[str, Tool[..., str]] = {name: by_any_name.replace(name=name) for name in TOOLS}
+    tools |= {name: with_any_fields.replace(name=name) for name in OPEN_TOOLS}
     with pytest.raises(SpecError) as caught:
         load_spec(spec, tools=tools, callbacks=CALLBACKS, criteria={"polite": is_polite}, objects=OBJECTS)
     found: list[Told] = []
