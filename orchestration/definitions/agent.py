@@ -51,6 +51,7 @@ from .by_turns import TurnRunner
 from .call_checks import CallChecks, check_calls
 from .checks import (
     SystemPrompt,
+    check_beside_cache,
     check_fit,
     checked_budget,
     checked_count,
@@ -290,6 +291,8 @@ class Agent(TurnRunner[T_co]):
             "_overrides": [],
             "tools_by_name": {tool.name: tool for tool in made},
         }
+        answers_by_tool = output_mode == "tool" and values["_output"] is not None
+        check_beside_cache(id, given, prompt=system_prompt != "", tools=bool(made) or answers_by_tool)
         for name, value in values.items():
             object.__setattr__(self, name, value)
 

@@ -24,7 +24,7 @@ from understudy.vocabulary.models import Model, ModelLike, ModelName, check_sett
 from understudy.vocabulary.runs.compacted_memory import CompactedMemory
 from understudy.vocabulary.runs.compaction import Compaction
 from understudy.vocabulary.runs.memory import MemoryLike
-from understudy.vocabulary.settings import two_tools
+from understudy.vocabulary.settings import beside_cache, two_tools
 from understudy.vocabulary.tools.definition import Tool
 from understudy.vocabulary.tools.toolset import ToolSource, is_toolset, tools_in
 
@@ -101,6 +101,12 @@ def check_fit(id: str, settings: Settings, model: ModelName | Model) -> None:
         raise ValueError(f"agent {id!r}: {error}") from None
     except TypeError as error:
         raise TypeError(f"agent {id!r}: {error}") from None
+
+
+def check_beside_cache(id: str, settings: Settings, *, prompt: bool, tools: bool) -> None:
+    """Raise if the settings name a cache, and the agent has a system prompt or tools, which would be refused at each call."""
+    if fault := beside_cache(settings.cache, prompt=prompt, tools=tools):
+        raise ValueError(f"agent {id!r}: {fault}")
 
 
 def checked_tools(

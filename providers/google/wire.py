@@ -101,14 +101,15 @@ def encode(request: ModelRequest, model: str, *, provider: str) -> JsonObject:
     settings = request.settings
     has_tools = bool(request.tools) or asks_for_tools(settings.extra)
     body.update(settings_fields(settings, model, has_tools=has_tools, provider=provider, output=request.output))
+    whole = lay_over(body, settings.extra, merged=("generationConfig",))
     if "cachedContent" in body:
-        _refuse_beside_cache(body, provider)
-    return lay_over(body, settings.extra, merged=("generationConfig",))
+        _refuse_beside_cache(whole, provider)
+    return whole
 
 
 def _refuse_beside_cache(body: Mapping[str, JsonValue], provider: str) -> None:
     """Gemini API, Context caching: a cache brings its own system prompt and tools, and the request may have none."""
-    there = [name for name in ("systemInstruction", "tools", "toolConfig") if name in body]
+    there = [name for name in ("systemInstruction", "tools", "toolConfig") if body.get(name) is not None]
     if there:
         raise ValueError(
             f"settings: {provider}: a request with the name of a cache may have no {' and no '.join(there)}; "

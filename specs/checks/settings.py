@@ -12,6 +12,7 @@ from understudy.specs.reading.located import LocatedValue
 from understudy.specs.reading.problems import Problem
 from understudy.vocabulary.messages import JsonValue, Settings
 from understudy.vocabulary.models import Model, check_settings
+from understudy.vocabulary.settings import beside_cache
 
 from .model_clients import models_in_turn
 from .registry import Registered
@@ -47,13 +48,16 @@ def check_agent_settings(agent: LocatedValue, registered: Registered) -> Iterato
     while given:
         fault = _fault(given, model)
         if not fault:
-            return
+            break
         key = _at_fault(given, model, fault)
         if not key:
             yield at.problem(fault)
             return
         yield at.at(key).problem(fault)
         del given[key]
+    prompt, tools = agent.at("system_prompt"), [*agent.at("tools").items(), *agent.at("sub_agents").items()]
+    if fault := beside_cache(given.get("cache"), prompt=prompt.value not in (None, ""), tools=bool(tools)):
+        yield at.at("cache").problem(fault)
 
 
 def _of_right_shape(settings: LocatedValue) -> dict[str, JsonValue]:

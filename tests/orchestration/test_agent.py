@@ -27,6 +27,7 @@ def find(sku: str) -> str:
     return sku
 
 
+NAMED_CACHE = "cachedContents/a"
 CLERK = us.Agent("clerk", model="openai:gpt-4o", tools=[look], description="Looks.", max_iterations=5)
 
 
@@ -83,6 +84,41 @@ def test_a_definition_that_could_not_run_is_refused_when_it_is_made(
 
     with pytest.raises(error, match=words):
         make("clerk", **({"model": "rehearsal"} | arguments))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"tools": [look]}, "may have no tools; put them into the cache"),
+        ({"sub_agents": [CLERK]}, "may have no tools;"),
+        ({"output_type": list[int], "output_mode": "tool"}, "may have no tools;"),
+        ({"system_prompt": "Be brief."}, "may have no system prompt;"),
+        ({"system_prompt": lambda context: "Be brief.", "tools": [look]}, "may have no system prompt and no tools;"),
+        ({"settings": Settings(cache=NAMED_CACHE, extra={"tools": [{"googleSearch": {}}]})}, "may have no tools"),
+    ],
+)
+def test_an_agent_whose_settings_name_a_cache_has_no_prompt_and_no_tools(
+    arguments: dict[str, object], words: str
+) -> None:
+    make = cast(Make, us.Agent)
+    usual: dict[str, object] = {"model": "gemini:gemini-2.5-pro", "settings": Settings(cache=NAMED_CACHE)}
+
+    with pytest.raises(ValueError, match=words):
+        make("clerk", **(usual | arguments))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"settings": Settings(cache=NAMED_CACHE)},
+        {"settings": Settings(cache=NAMED_CACHE), "output_type": list[int]},
+        {"settings": Settings(cache=True), "tools": [look], "system_prompt": "Be brief."},
+    ],
+)
+def test_other_agents_with_a_cache_are_made(arguments: dict[str, object]) -> None:
+    make = cast(Make, us.Agent)
+
+    assert make("clerk", model="gemini:gemini-2.5-pro", **arguments).settings is arguments["settings"]
 
 
 def test_an_id_is_a_string() -> None:

@@ -132,6 +132,20 @@ def two_tools(own: Iterable[str], extra: JsonObject) -> str:
     return f"settings: extra: there are two tools named {twice[0]!r}; tools of extra are added to those of the agent"
 
 
+def beside_cache(cache: object, *, prompt: bool, tools: bool) -> str:
+    """Say what an agent may not have that names a cache of Google's; empty if it names none, or has nothing of it.
+
+    Gemini API, Context caching: a cache brings its own system prompt and tools, and the request may have none.
+    """
+    there = [name for name, has in (("system prompt", prompt), ("tools", tools)) if has]
+    if not isinstance(cache, str) or CACHED_CONTENT not in cache or not there:
+        return ""
+    return (
+        f"settings: cache={cache!r} brings its own system prompt and tools, so the agent may have no "
+        f"{' and no '.join(there)}; put them into the cache when you make it"
+    )
+
+
 def names_of_tools(tools: Iterable[JsonValue]) -> list[str]:
     """Return the names in a provider's own list of tools, as any of the APIs writes it.
 
