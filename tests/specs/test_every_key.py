@@ -286,7 +286,7 @@ ROWS: dict[str, Row] = {
         lambda: model_with("base_url", "http://127.0.0.1:1/v1")["base_url"],
         "http://127.0.0.1:1/v1",
     ),
-    "AgentGrammar.api_version": (lambda: model_with("api_version", "v7", "gemini")["_version"], "v7"),
+    "AgentGrammar.api_version": (lambda: model_with("api_version", "v7", "gemini")["_added_version"], "v7"),
     "AgentGrammar.betas": (lambda: model_with("betas", ["a-2025"], "anthropic")["_betas"], ("a-2025",)),
     "AgentGrammar.endpoint": (
         lambda: model_with("endpoint", "https://me.test", "azure")["base_url"],
