@@ -12,6 +12,7 @@ from tests.cli.test_main import SPEC, TOOLS
 from tests.support.commands import spec_of
 from understudy.cli import main
 from understudy.commandline.commands.check import check
+from understudy.vocabulary.presets import PRESETS
 
 
 @pytest.fixture(autouse=True)
@@ -86,6 +87,30 @@ def test_a_model_that_was_given_its_key_misses_none(
     assert main(["check", "own.yaml", "--tools", "own.py"]) == 0
     notes = [line for line in capsys.readouterr().out.splitlines() if "note" in line]
     assert notes == ["  note: GROQ_API_KEY is not set, so groq cannot be called"]
+
+
+def test_of_compatible_servers_only_those_that_need_a_key_miss_one(
+    shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in {variable for preset in PRESETS.values() for variable in preset.key_variables}:
+        monkeypatch.delenv(name, raising=False)
+    (shop / "own.py").write_text(
+        "import understudy as us\n"
+        "own = us.OpenAI('m', preset=us.Preset(name='own', address='http://127.0.0.1:1', needs_key=False))\n"
+    )
+    by_name = [f"{{id: a{number}, model: '{name}:m'}}" for number, name in enumerate(PRESETS)]
+    spare = f"{{id: b, model: ollama:m, fallback: {[f'{name}:m' for name in PRESETS if name != 'ollama']}}}"
+    (shop / "servers.yaml").write_text(f"agents: [{', '.join(by_name)}, {spare}, {{id: c, model: {{name: own}}}}]")
+    needed = {name: [*preset.key_variables] for name, preset in PRESETS.items() if preset.needs_key}
+
+    assert main(["check", "servers.yaml", "--tools", "own.py", "--json"]) == 0
+    (told,) = json.loads(capsys.readouterr().out)["files"]
+    assert (told["missing_keys"], told["missing_places"]) == (needed, {})
+    assert main(["check", "servers.yaml", "--tools", "own.py"]) == 0
+    notes = [line for line in capsys.readouterr().out.splitlines() if "note" in line]
+    assert notes == [
+        f"  note: {' or '.join(variables)} is not set, so {name} cannot be called" for name, variables in needed.items()
+    ]
 
 
 def test_a_key_that_is_set_is_not_missed_and_not_shown(
