@@ -677,6 +677,13 @@ def place_note(error: BaseException) -> PlaceNote | None:
     return next((note for note in notes if isinstance(note, PlaceNote)), None)
 
 
+def notes_of(error: BaseException) -> list[str]:
+    """Return the notes of an error, without the one that says where it comes from."""
+    found = getattr(error, "__notes__", None)
+    notes = cast("list[object]", found) if isinstance(found, list) else []  # a user's error may have anything there
+    return [note for note in notes if isinstance(note, str) and not isinstance(note, PlaceNote)]
+
+
 NOT_SHOWN = "it has no message that can be shown"
 
 
@@ -705,7 +712,6 @@ def in_words(error: BaseException) -> str:
     """
     name = type(error).__name__
     try:
-        notes = [str(note) for note in getattr(error, "__notes__", ()) if not isinstance(note, PlaceNote)]
-        return "; ".join([labelled(name, str(error)), *notes])
+        return "; ".join([labelled(name, str(error)), *notes_of(error)])
     except BaseException:  # noqa: BLE001 (whatever a user's __str__ raises, and that may be an exit)
         return f"{name} ({NOT_SHOWN})"

@@ -8,6 +8,7 @@ import pytest
 
 from understudy import (
     Agent,
+    AuthenticationError,
     Complete,
     Incomplete,
     ModelRequest,
@@ -88,6 +89,17 @@ def test_an_error_that_is_not_ours_is_named_with_its_module() -> None:
     assert explain(json.JSONDecodeError("bad", "x", 0)).startswith("json.decoder.JSONDecodeError: bad")
     assert explain(KeyError("k")) == "KeyError: 'k'"
     assert explain(RateLimited("slow down")) == "RateLimited: slow down"
+
+
+def test_the_notes_of_an_error_stand_below_it_before_the_advice() -> None:
+    error = AuthenticationError("no key for openai")
+    error.add_note("before it, ollama:m failed:\nRateLimited: slow down")
+
+    assert explain(error).splitlines() == [
+        "AuthenticationError: no key for openai",
+        "  before it, ollama:m failed: RateLimited: slow down",
+        "  keys are read from the environment only; --rehearse runs the agent without one",
+    ]
 
 
 def test_calls_are_paired_with_their_results_although_ids_come_back_in_later_turns() -> None:

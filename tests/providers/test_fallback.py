@@ -33,7 +33,7 @@ from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.context.budget import Spending
 from understudy.vocabulary.context.scope import Scope, current_scope
 from understudy.vocabulary.messages import ModelRequest, ModelTurn
-from understudy.vocabulary.models import can_stream
+from understudy.vocabulary.models import can_stream, name_of
 from understudy.vocabulary.pieces import Piece, TextPiece, TurnEnd, UsagePiece
 
 ANY_ARGUMENTS: Any = FallbackModel
@@ -231,6 +231,12 @@ def test_the_turn_names_the_model_that_answered_and_has_the_tokens_of_those_that
     turn = model.complete(HELLO)
 
     assert (turn.text, turn.model, turn.usage) == ("Seven.", "FunctionModel", us.Usage(110, 25))
+
+
+def test_its_name_has_the_names_of_its_models() -> None:
+    model = FallbackModel([Failing(BUSY, "a"), FallbackModel([Failing(BUSY, "b"), says_seven()])])
+
+    assert name_of(model) == "FallbackModel([test:a, test:b, FunctionModel])"
 
 
 def test_the_last_error_names_the_ones_before_and_has_their_tokens() -> None:

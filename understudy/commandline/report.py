@@ -16,6 +16,7 @@ from understudy.errors import (
     RunTimedOut,
     SpecError,
     UnderstudyError,
+    notes_of,
     place_note,
 )
 from understudy.vocabulary.messages import JsonValue, ToolCall
@@ -230,7 +231,7 @@ def _doubled(limit: float) -> str:
 
 
 def explain(error: BaseException, again: str = SPEC) -> str:
-    """Return the error's text and, if there is any, advice."""
+    """Return the error's text, its notes, such as the errors of models that were asked before, and advice if there is any."""
     if isinstance(error, KeyboardInterrupt):
         told = "; ".join(["interrupted", *map(str, error.args)])
         return f"{told}\n  {go_on(token, again)}" if (token := token_of(error)) else told
@@ -238,7 +239,8 @@ def explain(error: BaseException, again: str = SPEC) -> str:
     if not isinstance(error, UnderstudyError | UsageMistake):
         name = f"{type(error).__module__}.{name}".removeprefix("builtins.")
     place = place_note(error)
-    hints = [f"\n  {hint}" for kind, hint in HINTS if isinstance(error, kind)]
+    hints = [f"\n  {' '.join(note.split())}" for note in notes_of(error)]
+    hints += [f"\n  {hint}" for kind, hint in HINTS if isinstance(error, kind)]
     if token := token_of(error):
         hints.append(f"\n  {go_on(token, again, _raised_by(error))}")
     if isinstance(error, BaseExceptionGroup):

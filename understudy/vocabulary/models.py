@@ -149,12 +149,14 @@ class ModelName:
 def name_of(model: ModelName | Model) -> str:
     """Return a model's name for people and price lists: its model string, or the type's name for an unknown object.
 
-    A model has one name and one price, whatever the API that it is asked by.
+    A model has one name and one price, whatever the API that it is asked by. A model that asks others is named with them.
     """
     provider, name = getattr(model, "provider", None), getattr(model, "model", None)
     if isinstance(provider, str) and isinstance(name, str):
         return str(ModelName(provider, name))
-    return type(model).__name__
+    asked = asked_in_turn(model)
+    others = "" if asked[0] is model else f"([{', '.join(map(name_of, asked))}])"
+    return f"{type(model).__name__}{others}"
 
 
 def asked_in_turn(model: ModelName | Model) -> tuple[ModelName | Model, ...]:
