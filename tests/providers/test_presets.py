@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Generator
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -453,6 +454,12 @@ def test_a_wrong_address_in_the_variable_is_told_without_quoting_it(monkeypatch:
 
 
 HOUSE = Preset(name="house", address="https://models.test", key_variables=("HOUSE_KEY",), lacks=("seed",))
+
+
+def test_help_explains_each_field_of_a_preset() -> None:
+    explained = re.findall(r"^ {8}(\w+): ", Preset.__doc__ or "", re.MULTILINE)
+
+    assert [name for name in explained if name not in ("TypeError", "ValueError")] == [f.name for f in fields(Preset)]
 
 
 def test_a_preset_of_ones_own_is_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:

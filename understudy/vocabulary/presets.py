@@ -37,49 +37,53 @@ MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 class Preset:
     """An OpenAI-compatible server, for `us.OpenAI(model, preset=…)`; those of `PRESETS` are prefixes of model strings too.
 
+    Args:
+        name: the provider in errors and model strings: small letters, digits, `-` and `_`.
+        address: scheme, host and port, such as `http://127.0.0.1:11434`. Requests go to this address with `path` behind it;
+            the `base_url` of a client has the path in it.
+        path: stands between the address and `/chat/completions`; it begins with `/` unless it is empty.
+        address_variable: the environment variable with another address. It may leave out the scheme and the port, which are
+            those of `address`, and the path.
+        key_variables: the environment variables of the key; the first one that is set counts.
+        needs_key: whether a call without a key is an error; else it is sent without one.
+        typed_by: what asks for a typed answer: a JSON Schema (`schema`); a schema if the agent has no tools, as a schema would
+            keep the model from calling them (`schema unless tools`); or the tool `final_answer` (`tool`).
+        reasoning_field: the field in which the model's reasoning goes back to it; empty where servers refuse one.
+        max_tokens_field: the field of `Settings.max_tokens`.
+        seed_field: the field of `Settings.seed`.
+        stream_options: whether a stream must be asked for its counts of tokens.
+        lacks: settings that the server ignores or refuses, such as `seed`: a request with one is a `ValueError`.
+        forced_by: how `tool_choice` forces a tool: by the name of one, or by the word `required`. If a request has one tool,
+            the server is sent the way that it takes; else the other way is a `ValueError`.
+        says_auto: whether `tool_choice` must be sent where it is `auto`: the server offers a model no tools without it.
+        unforced: a pattern of models that refuse a forced tool: `tool_choice` with one is a `ValueError`; the tool of a typed
+            answer is offered to them and not forced.
+        call_id_length: the length that ids of tool calls must have, in letters and digits; None for any id.
+        user_after_results: whether a user's message may follow the results of tools, as pictures of results do; else a short
+            one of the model's is put between them.
+
     Raises:
         TypeError: a field has the wrong type.
         ValueError: a name, variable or address that cannot be one.
     """
 
     name: str
-    """The provider in errors and model strings: small letters, digits, `-` and `_`."""
     address: str
-    """Scheme, host and port, such as `http://127.0.0.1:11434`."""
     path: str = "/v1"
-    """Stands between the address and `/chat/completions`; it begins with `/` unless it is empty."""
     address_variable: str = ""
-    """The environment variable with another address. It may leave out the scheme and the port, which are those of `address`."""
     key_variables: tuple[str, ...] = ()
-    """The environment variables of the key; the first one that is set counts."""
     needs_key: bool = True
-    """Whether a call without a key is an error; else it is sent without one."""
     typed_by: TypedBy = "schema"
-    """What asks for a typed answer: a JSON Schema; a schema if the agent has no tools, as a schema would keep the model from
-    calling them; or the tool `final_answer`."""
     reasoning_field: ReasoningField = ""
-    """The field in which the model's reasoning goes back to it; empty where servers refuse one."""
     max_tokens_field: MaxTokensField = "max_tokens"
-    """The field of `Settings.max_tokens`."""
     seed_field: str = "seed"
-    """The field of `Settings.seed`."""
     stream_options: bool = True
-    """Whether a stream must be asked for its counts of tokens."""
     lacks: tuple[str, ...] = ()
-    """Settings that the server ignores or refuses: a request with one is a `ValueError`."""
     forced_by: ForcedBy = "name or word"
-    """How `tool_choice` forces a tool: by the name of one, or by the word `required`. If a request has one tool, the server is sent
-    the way that it takes; else the other way is a `ValueError`."""
     says_auto: bool = False
-    """Whether `tool_choice` must be sent where it is `auto`: the server offers a model no tools without it."""
     unforced: str = ""
-    """A pattern of models that refuse a forced tool: `tool_choice` with one is a `ValueError`; the tool of a typed answer is
-    offered to them and not forced."""
     call_id_length: int | None = None
-    """The length that ids of tool calls must have, in letters and digits; None for any id."""
     user_after_results: bool = True
-    """Whether a user's message may follow the results of tools, as pictures of results do; else a short one of the model's
-    is put between them."""
 
     def __post_init__(self) -> None:
         for each in fields(self):
