@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Sequence
-from logging import ERROR
+from logging import ERROR, WARNING
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self, runtime_checkable
@@ -45,7 +45,7 @@ class Recorder:
     names. In a replay tools are called with the arguments on the tape.
 
     A call that its run ended (cancelled, timed out) is not recorded, because the model did not answer. Closing removes an
-    empty tape, unless the process was forked meanwhile. If a write fails (a full disk, a failing `redact` function),
+    empty tape and logs a warning, unless the process was forked meanwhile. If a write fails (a full disk, a failing `redact` function),
     recording stops and runs go on; `problem` has the reason, and `close` raises it.
 
     Args:
@@ -67,6 +67,7 @@ class Recorder:
         self.path = Path(checked_path("Recorder: path", path))
         self.calls = 0
         self.problem: Exception | None = None
+        self._has_models = False
         self._keyed: list[KnowsKeys] = []
         self._redactor = Redactor(redact, self._keys)
         self._forks = _forks
@@ -92,6 +93,7 @@ class Recorder:
             raise TypeError(f"a recorder takes 'PROVIDER:MODEL' or what has a complete() method, got {model!r}")
         if isinstance(made, KnowsKeys) and not any(known is made for known in self._keyed):
             self._keyed.append(made)
+        self._has_models = True
         return RecordedModel(made, name_of(name), self._keep)
 
     def _keep(self, request: ModelRequest, model: str, answer: ModelTurn | Exception, cuts: Sequence[Cut] = ()) -> None:
@@ -116,6 +118,9 @@ class Recorder:
         Raises:
             Exception: the problem that stopped recording, if any.
         """
+        self._close(warns=True)
+
+    def _close(self, *, warns: bool) -> None:
         with self._lock:
             if self._file.closed:
                 return
@@ -125,6 +130,14 @@ class Recorder:
             raise self.problem
         if empty:
             self.path.unlink(missing_ok=True)
+            if warns:
+                self._warn_of_nothing()
+
+    def _warn_of_nothing(self) -> None:
+        why = "no recorded model was asked"
+        if not self._has_models:
+            why = "no model was given to it; use agent.override(model=recorder.record(agent.model))"
+        emit(WARNING, "nothing_recorded", {}, "nothing was recorded to %s, and the file is removed: %s", self.path, why)
 
     def __enter__(self) -> Self:
         return self
@@ -133,7 +146,7 @@ class Recorder:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         try:
-            self.close()
+            self._close(warns=error is None)  # an error of the block tells why nothing was recorded
         except Exception:
             if error is None:  # the block's own error is more important, and the problem was logged
                 raise

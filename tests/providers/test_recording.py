@@ -183,12 +183,30 @@ def test_a_call_that_its_run_ended_is_not_recorded(ended: Exception, path: Path)
     assert len(lines_of(path)) == 1
 
 
-def test_no_tape_is_left_of_a_recording_that_recorded_nothing(path: Path) -> None:
+def test_no_tape_is_left_of_a_recording_that_recorded_nothing(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(LookupError), Recorder(path):
         assert path.exists()  # so that nobody else takes the name
         raise LookupError("the run did not begin")
 
     assert not path.exists()
+    assert not caplog.records  # the error tells why
+
+
+def test_a_recorder_that_is_closed_with_nothing_recorded_warns_and_says_why(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Recorder(path):
+        ScriptedModel([says("Hi.")]).complete(HELLO)
+    with Recorder(path) as recorder:
+        recorder.record(ScriptedModel([]))
+    with Recorder(path) as recorder:
+        recorder.record(ScriptedModel([says("Hi.")])).complete(HELLO)
+
+    nothing = f"nothing was recorded to {path}, and the file is removed: "
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("WARNING", f"{nothing}no model was given to it; use agent.override(model=recorder.record(agent.model))"),
+        ("WARNING", f"{nothing}no recorded model was asked"),
+    ]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
