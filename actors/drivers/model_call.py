@@ -155,7 +155,7 @@ class _StreamedTurn:
         try:
             turn = self._assembler.turn()
         except ValueError as error:
-            raise bad_stream(self._record, str(error)) from None
+            raise bad_stream(self._record, str(error), cut_off=not self._assembler.is_complete) from None
         return checked_turn(self._record, turn)
 
 

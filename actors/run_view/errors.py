@@ -77,10 +77,11 @@ def checked_turn(record: AgentRunView, returned: object) -> ModelTurn:
     raise BadReply(f"the model of agent {record.agent.id!r} ({model}) returned no turn: {fault}{hint}", provider=model)
 
 
-def bad_stream(record: AgentRunView, fault: str) -> BadReply:
+def bad_stream(record: AgentRunView, fault: str, *, cut_off: bool = False) -> BadReply:
     """Make the error of a model object whose `stream` gives no turn; `fault` says what came and what was expected."""
     model = type(record.agent.current_model).__name__
-    return BadReply(f"the model of agent {record.agent.id!r} ({model}) streamed no turn: {fault}", provider=model)
+    text = f"the model of agent {record.agent.id!r} ({model}) streamed no turn: {fault}"
+    return BadReply(text, provider=model, retryable=cut_off)
 
 
 NO_DEPS = "the run was given no deps="

@@ -97,7 +97,7 @@ class RecordedModel:
                     yield piece
                     return
                 yield piece
-            raise BadReply("the model's stream has no end: a TurnEnd must be the last piece")
+            raise BadReply("the model's stream has no end: a TurnEnd must be the last piece", retryable=True)
         except (RunCancelled, RunTimedOut):
             raise
         except Exception as error:

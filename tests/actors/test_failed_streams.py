@@ -73,6 +73,18 @@ def test_a_wrong_stream_ends_the_run_and_takes_back_what_was_shown(
     assert isinstance(events[-1], us.RunFailed) and events[-1].error is error
 
 
+@pytest.mark.parametrize(
+    ("turn", "may_pass"),
+    [([us.TextPiece("The ans")], True), ([us.TextPiece("a"), "b"], False), ([us.CallPiece(), us.TurnEnd()], False)],
+    ids=["cut off", "of wrong pieces", "of a wrong turn"],
+)
+def test_a_stream_that_was_cut_off_may_be_asked_for_again(turn: Any, may_pass: bool) -> None:
+    error = streaming_clerk(turn).submit("go").exception(WAIT)
+
+    assert isinstance(error, us.BadReply)
+    assert (error.retryable, error.token != "") == (may_pass, may_pass)
+
+
 def test_tokens_of_a_stream_that_fails_are_counted() -> None:
     error = streaming_clerk(fails_with_its_own).submit("go").exception(WAIT)
 
