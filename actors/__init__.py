@@ -9,7 +9,7 @@ from understudy.actors.memory.persistent import PersistentMemory
 from understudy.actors.stores.figures import StoreFigures
 from understudy.actors.system.actor_system import ActorSystem
 from understudy.actors.system.agent_ref import AgentRef
-from understudy.actors.system.default_system import configure
+from understudy.actors.system.default_system import configure, current_system
 from understudy.actors.system.health import ActorFigures, Health
 from understudy.actors.system.preloading import preload
 from understudy.actors.system.runtime import runtime
@@ -31,6 +31,7 @@ __all__ = [
     "Timer",
     "collect",
     "configure",
+    "current_system",
     "first",
     "preload",
     "runtime",

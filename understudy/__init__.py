@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         Timer,
         collect,
         configure,
+        current_system,
         first,
         preload,
     )
@@ -294,6 +295,7 @@ else:
             "Timer",
             "collect",
             "configure",
+            "current_system",
             "first",
             "preload",
         ),
@@ -869,6 +871,7 @@ __all__ = [
     "configure",
     "configure_logging",
     "current_scope",
+    "current_system",
     "draw",
     "event_json",
     "first",

@@ -77,7 +77,9 @@ def configure(
 
 
 def current_system() -> ActorSystem:
-    """Return the system this code runs inside of, else the process's default one, made at the first call.
+    """Return the system this code runs inside of, else the process's default one, which `agent.run()` uses.
+
+    The default system is made at its first use; `configure` comes before. Once it is shut down, runs need a system of yours.
 
     Raises:
         ValueError: `UNDERSTUDY_STORE` names no store.

@@ -624,3 +624,23 @@ def test_an_ask_without_time_is_late_at_once_and_begins_no_run(system: us.ActorS
         ref.ask("hi", block=block, timeout=0)
 
     assert (len(model.requests), system.in_flight) == (0, 0)
+
+
+def test_the_current_system_is_the_one_inside_which_the_code_runs_and_else_the_default_one() -> None:
+    seen: list[us.ActorSystem] = []
+
+    def look() -> str:
+        """Look at the system."""
+        seen.append(us.current_system())
+        return "seen"
+
+    def script() -> ScriptedModel:
+        return ScriptedModel([calls("look"), says("ok")])
+
+    clerk = us.Agent("looking", model=script(), tools=[look])
+    clerk.run("go")
+    with us.ActorSystem("own") as own, clerk.override(model=script()):
+        clerk.run("go", system=own)
+
+    assert seen == [us.current_system(), own]
+    assert [actor.address for actor in seen[0].health().actors if "looking" in actor.address] == ["understudy/looking"]
