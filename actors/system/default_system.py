@@ -79,7 +79,7 @@ def configure(
 def current_system() -> ActorSystem:
     """Return the system this code runs inside of, else the process's default one, which `agent.run()` uses.
 
-    The default system is made at its first use; `configure` comes before. Once it is shut down, runs need a system of yours.
+    The default system is made at its first use; `configure` comes before. Once it is stopped, runs need a system of your own.
 
     Raises:
         ValueError: `UNDERSTUDY_STORE` names no store.

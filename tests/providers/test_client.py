@@ -119,29 +119,37 @@ def test_wrong_options_are_refused_when_the_client_is_made(make: type[OpenAI]) -
         make(7)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # a caller's mistake
 
 
+def gemini_v1(model: str, *, base_url: str) -> Gemini:
+    return Gemini(model, base_url=base_url, api_version="v1")
+
+
+def with_preset(model: str, *, base_url: str) -> OpenAI:
+    return OpenAI(model, preset=Preset(name="house", address=base_url, needs_key=False))
+
+
 @pytest.mark.parametrize(
     ("make", "address", "added"),
     [
-        (lambda url: OpenAI("m", base_url=url), "https://m.test/v1/chat/completions", "'/chat/completions'"),
-        (lambda url: OpenAIResponses("m", base_url=url), "https://m.test/v1/responses/", "'/responses'"),
-        (lambda url: Anthropic("m", base_url=url), "https://m.test/v1/messages", "'/v1/messages'"),
-        (lambda url: Anthropic("m", base_url=url), "https://m.test/v1/", "'/v1'"),
-        (lambda url: Gemini("m", base_url=url), "https://m.test/v1beta", "'/v1beta'"),
-        (lambda url: Gemini("m", base_url=url, api_version="v1"), "https://m.test/v1", "'/v1'"),
-        (lambda url: Gemini("m", base_url=url), "https://m.test/v1beta/models/m:generateContent", "':generateContent'"),
-        (lambda url: Vertex("m", base_url=url), "https://m.test/v1", "'/v1'"),
-        (lambda url: VertexClaude("claude", base_url=url), "https://m.test/v1", "'/v1'"),
-        (lambda url: OpenAI("m", preset=Preset(name="x", address=url, needs_key=False)), "https://m.test/v1", "'/v1'"),
+        (OpenAI, "https://m.test/v1/chat/completions", "'/chat/completions'"),
+        (OpenAIResponses, "https://m.test/v1/responses/", "'/responses'"),
+        (Anthropic, "https://m.test/v1/messages", "'/v1/messages'"),
+        (Anthropic, "https://m.test/v1/", "'/v1'"),
+        (Gemini, "https://m.test/v1beta", "'/v1beta'"),
+        (gemini_v1, "https://m.test/v1", "'/v1'"),
+        (Gemini, "https://m.test/v1beta/models/m:generateContent", "':generateContent'"),
+        (Vertex, "https://m.test/v1", "'/v1'"),
+        (VertexClaude, "https://m.test/v1", "'/v1'"),
+        (with_preset, "https://m.test/v1", "'/v1'"),
     ],
 )
 def test_an_address_with_a_path_that_the_client_adds_is_refused(
-    make: Callable[[str], Model], address: str, added: str
+    make: Callable[..., Model], address: str, added: str
 ) -> None:
     with pytest.raises(ValueError, match="the client adds") as caught:
-        make(address)
+        make("m", base_url=address)
 
     assert added in str(caught.value)
-    make("https://m.test/v2")  # a path that no client adds
+    make("m", base_url="https://m.test/v2")  # a path that no client adds
 
 
 def test_such_an_address_in_the_environment_is_refused_at_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
