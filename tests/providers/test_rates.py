@@ -78,7 +78,53 @@ def test_a_request_that_is_larger_than_all_tokens_waits_until_all_are_there_and_
 
     assert rates.wait(NOW, 1_000_000) == 0.0
     sent_at(rates, NOW, 1_000_000)
-    assert rates.wait(NOW + 60, 4) > 60
+    assert rates.wait(NOW + 30, 4) > 60
+
+
+@pytest.mark.parametrize("used", [10**7, 10**30, 10**400])
+@pytest.mark.parametrize("tokens", [1, 30_000, None])
+def test_an_answer_that_counts_too_many_tokens_holds_requests_back_for_two_minutes_at_most(
+    used: int, tokens: int | None
+) -> None:
+    rates = Rates()
+    rates.set_limits(None, tokens, NOW)
+    rates.succeeded(sent_at(rates, NOW, 40), NOW, used, NOTHING)
+    rates.set_limits(None, 30_000, NOW)
+
+    now, waits = NOW, list[float]()
+    for _ in range(5):
+        waits.append(rates.wait(now, 40_000))
+        now += waits[-1] + 1e-6
+        sent = Sent(40_000)
+        assert rates.admits(sent, now)
+        assert rates.wait(now, 40_000) <= LONGEST_STOP + 7  # until a tenth of the minute's tokens is there again
+        rates.succeeded(sent, now, 10_000, NOTHING)
+
+    assert max(waits) <= LONGEST_STOP + 7
+    assert waits[-1] == pytest.approx(10_000 / 450, rel=0.01)
+
+
+def test_new_limits_give_back_nothing_that_was_used() -> None:
+    rates = Rates()
+    rates.set_limits(20, 6_000, NOW)
+
+    for more in range(5):
+        assert sent_by(rates, NOW) == (2 if more == 0 else 0)
+        rates.set_limits(20 + 10 * more, 60_000 + more, NOW)
+
+    assert rates.wait(NOW, 400) == pytest.approx(60 / 55)  # one of 60 a minute
+    rates.set_limits(None, None, NOW)
+    assert rates.wait(NOW, 400) == 0.0
+
+
+def test_a_lower_limit_makes_nobody_wait_for_longer_than_an_answer_can() -> None:
+    rates = Rates()
+    rates.set_limits(None, 6_000_000, NOW)
+    rates.succeeded(sent_at(rates, NOW, 400), NOW, 5_000_000, NOTHING)
+
+    rates.set_limits(None, 600, NOW)
+
+    assert LONGEST_STOP < rates.wait(NOW, 400) < LONGEST_STOP + 7
 
 
 # --- refusals

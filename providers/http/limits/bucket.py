@@ -34,6 +34,10 @@ class Bucket:
         """Take permits, more than there are if need be; a negative number gives some back."""
         self.level, self.at = min(self.capacity, self._level(now) - permits), max(self.at, now)
 
+    def keep_level(self, before: Bucket, now: float, *, least: float) -> None:
+        """Have as many as the bucket in whose place it stands, and no fewer than `least`."""
+        self.level, self.at = max(least, min(self.capacity, before._level(now))), max(before.at, now)
+
     def _level(self, now: float) -> float:
         return min(self.capacity, self.level + max(0.0, now - self.at) * self.rate)
 

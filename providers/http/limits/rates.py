@@ -21,6 +21,7 @@ RETRIES = 500.0  # Enough to try each of 256 calls again twice. Amazon's clients
 GIVEN_BACK = 0.2  # Retries per success: where nearly all fail, requests grow by this share at most.
 TOKENS_PER_BYTE = 0.25  # Of a request in JSON, until answers have told how many tokens there were.
 NEWEST = 0.2  # The share of the newest answer in the average.
+MOST_TOKENS = 1e7  # Of one request: as many as the largest models read. An answer that counts more is wrong.
 
 
 class Sent:
@@ -66,11 +67,18 @@ class Rates:
         """Requests without an answer."""
         self._open_tokens = 0.0
         self._per_byte = TOKENS_PER_BYTE
+        self._most_tokens = MOST_TOKENS
+        """Of one request: what the user's limit gives in `LONGEST_STOP`, so that a wrong count stops nobody for longer."""
 
     def set_limits(self, requests: int | None, tokens: int | None, now: float) -> None:
-        """Set the user's limits, in requests and tokens a minute; None for no limit."""
-        given = {"requests": requests, "tokens": tokens}
-        self._own = {what: per_minute(most, now) for what, most in given.items() if most is not None}
+        """Set the user's limits, in requests and tokens a minute; None for no limit. What was used before stays used."""
+        before, self._own = self._own, {}
+        for what, most in (("requests", requests), ("tokens", tokens)):
+            if most is not None:
+                self._own[what] = bucket = per_minute(most, now)
+                if what in before:
+                    bucket.keep_level(before[what], now, least=-bucket.rate * LONGEST_STOP)
+        self._most_tokens = self._own["tokens"].rate * LONGEST_STOP if tokens is not None else MOST_TOKENS
         self._look(now)
 
     @property
@@ -109,7 +117,7 @@ class Rates:
 
     def send(self, sent: Sent, now: float) -> None:
         """Note that a request is sent."""
-        sent.at, sent.tokens = now, sent.size * self._per_byte
+        sent.at, sent.tokens = now, self._tokens(sent.size)
         self._open += 1
         self._open_tokens += sent.tokens
         self._pace.send(now)
@@ -120,11 +128,14 @@ class Rates:
                 bucket.take(now, self._wanted(what, sent.size))
 
     def _wanted(self, what: str, size: int) -> float:
-        return size * self._per_byte if what in ("tokens", "input tokens") else 1.0
+        return self._tokens(size) if what in ("tokens", "input tokens") else 1.0
+
+    def _tokens(self, size: int) -> float:
+        return min(size * self._per_byte, self._most_tokens)
 
     # --- after a request; each one is ended by one of these
 
-    def succeeded(self, sent: Sent, now: float, used: int | None, told: Mapping[str, Told]) -> None:
+    def succeeded(self, sent: Sent, now: float, used: float | None, told: Mapping[str, Told]) -> None:
         """Note an answer.
 
         Args:
@@ -137,6 +148,7 @@ class Rates:
             self.retries = min(RETRIES, self.retries + GIVEN_BACK)
         self._pace.succeeded(sent.at)
         if used is not None:
+            used = min(used, self._most_tokens)
             if "tokens" in self._own:
                 self._own["tokens"].take(now, used - sent.tokens)
             if sent.size:
