@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from collections.abc import Iterable, Sequence
 from logging import ERROR, WARNING
 from pathlib import Path
@@ -45,7 +46,8 @@ class Recorder:
     names. In a replay tools are called with the arguments on the tape.
 
     A call that its run ended (cancelled, timed out) is not recorded, because the model did not answer. Closing removes an
-    empty tape and logs a warning, unless the process was forked meanwhile. If a write fails (a full disk, a failing `redact` function),
+    empty tape, unless the process was forked meanwhile; it warns then, by `warnings` if no model was given to `record`, else in
+    the log. If a write fails (a full disk, a failing `redact` function),
     recording stops and runs go on; `problem` has the reason, and `close` raises it.
 
     Args:
@@ -87,13 +89,13 @@ class Recorder:
         Raises:
             TypeError, ValueError: `model` is neither a model nor a model string.
         """
+        self._has_models = True  # also if it is refused now: then the error tells enough
         name = ModelName.parse(model) if isinstance(model, str) else model
         made = resolve(name) if isinstance(name, ModelName) else name
         if not isinstance(made, Model) or isinstance(made, type):
             raise TypeError(f"a recorder takes 'PROVIDER:MODEL' or what has a complete() method, got {model!r}")
         if isinstance(made, KnowsKeys) and not any(known is made for known in self._keyed):
             self._keyed.append(made)
-        self._has_models = True
         return RecordedModel(made, name_of(name), self._keep)
 
     def _keep(self, request: ModelRequest, model: str, answer: ModelTurn | Exception, cuts: Sequence[Cut] = ()) -> None:
@@ -134,10 +136,13 @@ class Recorder:
                 self._warn_of_nothing()
 
     def _warn_of_nothing(self) -> None:
-        why = "no recorded model was asked"
-        if not self._has_models:
-            why = "no model was given to it; use agent.override(model=recorder.record(agent.model))"
-        emit(WARNING, "nothing_recorded", {}, "nothing was recorded to %s, and the file is removed: %s", self.path, why)
+        told = f"nothing was recorded to {self.path}, and the file is removed: "
+        if self._has_models:
+            emit(WARNING, "nothing_recorded", {}, "%sno recorded model was asked", told)
+            return
+        # A mistake of the program, which must be seen where no log is set up. The stack: here, _close, close or __exit__, caller.
+        instead = "no model was given to it, as in agent.override(model=recorder.record(agent.model))"
+        warnings.warn(f"{told}{instead}", stacklevel=4)
 
     def __enter__(self) -> Self:
         return self

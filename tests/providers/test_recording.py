@@ -195,8 +195,13 @@ def test_no_tape_is_left_of_a_recording_that_recorded_nothing(path: Path, caplog
 def test_a_recorder_that_is_closed_with_nothing_recorded_warns_and_says_why(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with Recorder(path):
+    with (
+        pytest.warns(UserWarning, match=r"no model was given to it, as in agent\.override\(") as warned,
+        Recorder(path),
+    ):
         ScriptedModel([says("Hi.")]).complete(HELLO)
+    assert [warning.filename for warning in warned] == [__file__]
+    assert not caplog.records
     with Recorder(path) as recorder:
         recorder.record(ScriptedModel([]))
     with Recorder(path) as recorder:
@@ -204,8 +209,7 @@ def test_a_recorder_that_is_closed_with_nothing_recorded_warns_and_says_why(
 
     nothing = f"nothing was recorded to {path}, and the file is removed: "
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
-        ("WARNING", f"{nothing}no model was given to it; use agent.override(model=recorder.record(agent.model))"),
-        ("WARNING", f"{nothing}no recorded model was asked"),
+        ("WARNING", f"{nothing}no recorded model was asked")
     ]
 
 
