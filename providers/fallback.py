@@ -106,7 +106,7 @@ class FallbackModel:
 
     def _stream(self, request: ModelRequest) -> Generator[Piece]:
         model, begun, failed = self._first(lambda model: _begun(model, request))
-        for piece in shown(begun, failed):
+        for piece in shown(begun, failed, is_paid=True):
             yield replace(piece, model=name_of(model)) if isinstance(piece, TurnEnd) and not piece.model else piece
 
     def _first(self, ask: Callable[[Model], T]) -> tuple[Model, T, list[ModelTurn]]:
@@ -116,8 +116,7 @@ class FallbackModel:
         goes_on = asked_once(self._goes_on)
         account = account_of_turn()
         for number, model in enumerate(self.models, 1):
-            if account is not None:
-                account.asks(name_of(model))
+            before = None if account is None else account.asks(name_of(model))
             is_last = number == len(self.models)
             try:
                 with nullcontext() if is_last else asked_elsewhere_after(goes_on):
@@ -130,7 +129,7 @@ class FallbackModel:
                     notes.append(f"it is the error of {name_of(model)}")
                     raise _last(error, notes, failed, is_last) from error.__cause__
                 if account is not None and error.partial is not None:
-                    account.pay_failed(error.partial.usage)
+                    account.pay_failed(error.partial.usage, before)
                 notes.append(f"before it, {name_of(model)} failed: {type(error).__name__}: {error}")
         raise AssertionError("the last model returns or raises")
 

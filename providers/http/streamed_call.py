@@ -161,11 +161,16 @@ def _is_stream(response: httpx.Response) -> bool:
     return 200 <= response.status_code < 300 and not kind.startswith("application/json")
 
 
-def shown(begun: Begun, failed: Sequence[ModelTurn]) -> Generator[Piece]:
-    """Yield the pieces of a call, with the tokens of its failed attempts in each count."""
+def shown(begun: Begun, failed: Sequence[ModelTurn], *, is_paid: bool = False) -> Generator[Piece]:
+    """Yield the pieces of a call, with the tokens of its failed attempts in each count.
+
+    Args:
+        begun: the call.
+        failed: the partial turns of its failed attempts.
+        is_paid: whether these were charged when they failed. If not, they are charged when the call is given up.
+    """
     held, rest = begun
-    account = account_of_turn()
-    spent = usage_of(failed)
+    account = None if is_paid else account_of_turn()
     with closing(rest):
         try:
             pieces = chain(held, rest)
@@ -176,7 +181,7 @@ def shown(begun: Begun, failed: Sequence[ModelTurn]) -> Generator[Piece]:
             raise
         except BaseException:
             if account is not None and failed:
-                account.pay_ahead(spent)
+                account.pay_ahead(usage_of(failed))
             raise
 
 

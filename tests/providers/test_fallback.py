@@ -97,6 +97,44 @@ def fails(error: ProviderError) -> bool:
     raise KeyError("no such word")
 
 
+class Spending100(Failing):
+    """A model that fails after 100 tokens, in one and in a stream."""
+
+    def __init__(self, name: str = "first") -> None:
+        super().__init__(ProviderError("half", retryable=True, partial=ModelTurn((), usage=us.Usage(100, 0))), name)
+
+    def stream(self, request: ModelRequest) -> Iterator[Piece]:
+        yield UsagePiece(us.Usage(100, 0))
+        raise self.error
+
+
+class Spending10(Streaming):
+    """A model that answers with 10 tokens, in one and in a stream."""
+
+    provider, model = "test", "fine"
+
+    def __init__(self) -> None:
+        super().__init__(TextPiece("Seven."), TurnEnd(usage=us.Usage(10, 0)))
+
+    def complete(self, request: ModelRequest) -> ModelTurn:
+        return ModelTurn(says("Seven.").parts, usage=us.Usage(10, 0))
+
+
+def streams_with_100_lost() -> OpenAI:
+    """Make a client whose first attempt at a stream fails after 100 tokens; the second one takes 10."""
+
+    def events(*data: object) -> httpx.Response:
+        lines = "".join([f"data: {json.dumps(each)}\n\n" for each in data])
+        return httpx.Response(200, content=lines.encode(), headers={"content-type": "text/event-stream"})
+
+    def used(tokens: int) -> object:
+        return {"choices": [], "usage": {"prompt_tokens": tokens, "completion_tokens": 0}}
+
+    lost = events(used(100), {"error": {"message": "overloaded", "code": 500}})
+    fine = events({"choices": [{"index": 0, "delta": {"content": "Seven."}, "finish_reason": "stop"}]}, used(10))
+    return OpenAI("m", api_key="k", transport=Answers(lost, fine), timing=FakeTime().timing())
+
+
 def says_seven() -> FunctionModel:
     return FunctionModel(lambda _: says("Seven."))
 
@@ -360,6 +398,55 @@ def test_a_streamed_run_asks_the_next_model_when_a_server_never_answers() -> Non
         hung = OpenAI("m", api_key="k", base_url=address, model_timeout=0.2)
         with us.Agent("clerk", model=FallbackModel([hung, says_seven()])).stream("How many?") as events:
             assert events.result().text == "Seven."
+
+
+PRICES = dict.fromkeys(
+    ["test:first", "test:a", "test:b", "test:c", "test:fine", "openai:m"], us.Price(input=1, output=1)
+)
+BUDGETS = [None, us.Budget(total_tokens=1_000, prices=PRICES), us.Budget(cost_usd=1.0, prices=PRICES)]
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.parametrize("is_streamed", [True, False])
+@pytest.mark.parametrize(
+    ("models", "tokens"),
+    [
+        (lambda: [Spending100(), Spending10()], 110),
+        (lambda: [Spending100("a"), Spending100("b"), Spending10()], 210),
+        (lambda: [FallbackModel([Spending100("a"), Spending100("b")]), Spending10()], 210),
+        (lambda: [Spending100("a"), FallbackModel([Spending100("b"), Spending10()])], 210),
+        (
+            lambda: [
+                FallbackModel([FallbackModel([Spending100("a"), Spending100("b")]), Spending100("c")]),
+                Spending10(),
+            ],
+            310,
+        ),
+    ],
+    ids=[
+        "one failed",
+        "two failed",
+        "a nested one failed",
+        "a nested one answered",
+        "two deep",
+    ],
+)
+def test_tokens_of_models_that_failed_are_charged_once(
+    models: Callable[[], list[Any]], tokens: int, *, is_streamed: bool, budget: us.Budget | None
+) -> None:
+    agent = us.Agent("clerk", model=FallbackModel(models()), budget=budget)
+
+    outcome = agent.submit("How many?").result(10.0) if is_streamed else agent.run("How many?")
+
+    assert outcome.usage.input_tokens == tokens
+    assert budget is None or outcome.cost_usd == pytest.approx(tokens / 1_000_000)
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_tokens_of_attempts_of_a_client_are_charged_once_beside_those_of_models(budget: us.Budget | None) -> None:
+    agent = us.Agent("clerk", model=FallbackModel([Spending100(), streams_with_100_lost()]), budget=budget)
+
+    assert agent.submit("How many?").result(10.0).usage.input_tokens == 210
 
 
 def test_tokens_are_charged_at_the_price_of_the_model_that_used_them() -> None:

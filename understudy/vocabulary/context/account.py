@@ -106,13 +106,24 @@ class Account:
             self.charge(usage, self._cost_of(usage), turns=1)
         self._price_now = UNSET
 
-    def asks(self, model: str) -> None:
-        """Charge the present model call at the price of this model from now on, until its turn is charged."""
-        self._price_now = self._price_of(model)
+    def asks(self, model: str) -> Usage | None:
+        """Charge the present model call at the price of this model from now on, until its turn is charged.
 
-    def pay_failed(self, usage: Usage) -> None:
-        """Charge the tokens of a model that failed ahead of the turn, at its own price: another model is asked for it."""
-        self._pay_ahead(usage)
+        Returns:
+            What was prepaid for the turn before, for `pay_failed`.
+        """
+        self._price_now = self._price_of(model)
+        return self._ahead
+
+    def pay_failed(self, usage: Usage, before: Usage | None) -> None:
+        """Charge the tokens of a model that failed ahead of the turn, at its own price: another model is asked for it.
+
+        Args:
+            usage: all tokens of that model. It may have prepaid a part of them itself; that part is not charged again.
+            before: what was prepaid when the model was asked, as `asks` returned it.
+        """
+        prepaid = NO_USAGE if self._ahead is None else self._ahead if before is None else _beyond(self._ahead, before)
+        self._pay_ahead(usage if prepaid == NO_USAGE else _beyond(usage, prepaid))
 
     def charge_call_of(self, model: str, usage: Usage) -> None:
         """Charge a call of another model than the run's own, at the price of that one."""
