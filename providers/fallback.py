@@ -15,7 +15,7 @@ from understudy.providers.http.streamed_call import Begun, shown
 from understudy.providers.wire.endings import usage_of, with_usage_of
 from understudy.vocabulary.checks import UNSET, Unset, WrongReturn, checked_plain, found_instead, named_safely
 from understudy.vocabulary.context.context_windows import context_window_of
-from understudy.vocabulary.context.scope import account_of_turn
+from understudy.vocabulary.context.scope import account_of_turn, current_scope
 from understudy.vocabulary.messages import ModelRequest, ModelTurn
 from understudy.vocabulary.models import (
     Model,
@@ -96,7 +96,8 @@ class FallbackModel:
         Raises:
             ProviderError: the error of the last model that was asked. Its notes name the errors of the models before, and its
                 `partial` has the tokens of all. If the function `on` failed, its error is the cause.
-            ValueError, RunCancelled, RunTimedOut, BudgetExceeded: raised by a model; no other model is asked.
+            RunCancelled, RunTimedOut: the run is over, or its time for the call; no other model is asked.
+            ValueError, BudgetExceeded: raised by a model; no other model is asked.
         """
         model, turn, failed = self._first(lambda model: _complete(model, request))
         if not isinstance(turn, ModelTurn):
@@ -114,7 +115,7 @@ class FallbackModel:
         failed: list[ModelTurn] = []
         notes: list[str] = []
         goes_on = asked_once(self._goes_on)
-        account = account_of_turn()
+        account, scope = account_of_turn(), current_scope()
         for number, model in enumerate(self.models, 1):
             before = None if account is None else account.asks(name_of(model))
             is_last = number == len(self.models)
@@ -131,6 +132,8 @@ class FallbackModel:
                 if account is not None and error.partial is not None:
                     account.pay_failed(error.partial.usage, before)
                 notes.append(f"before it, {name_of(model)} failed: {type(error).__name__}: {error}")
+                if scope is not None:  # the run may have ended while the model or the user's function worked
+                    scope.check()
         raise AssertionError("the last model returns or raises")
 
     def check_settings(self, settings: Settings) -> None:

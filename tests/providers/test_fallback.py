@@ -390,6 +390,39 @@ def test_the_time_of_a_stream_ends_an_answer_that_was_shown_and_not_what_its_rea
     assert seen == [TextPiece("Se"), scope]
 
 
+@pytest.mark.parametrize("ask", [whole, in_pieces])
+@pytest.mark.parametrize("is_in_function", [True, False])
+@pytest.mark.parametrize(("is_cancelled", "error"), [(True, RunCancelled), (False, RunTimedOut)])
+def test_no_other_model_is_asked_once_the_run_is_over(
+    ask: Callable[[FallbackModel], str], error: type[Exception], *, is_in_function: bool, is_cancelled: bool
+) -> None:
+    now = [0.0]
+    scope = Scope(10.0, lambda: now[0])
+
+    def end() -> None:
+        if is_cancelled:
+            scope.cancel()
+        else:
+            now[0] = 10.0
+
+    def first(request: ModelRequest) -> ModelTurn:
+        if not is_in_function:
+            end()
+        raise BUSY
+
+    def on(error: ProviderError) -> bool:
+        if is_in_function:
+            end()
+        return True
+
+    second = Failing(BUSY)
+    model = FallbackModel([FunctionModel(first), second, Streaming()], on=on)
+
+    with pytest.raises(error):
+        within(scope, lambda: ask(model))
+    assert second.asked == 0
+
+
 def test_a_streamed_run_asks_the_next_model_when_a_server_never_answers() -> None:
     def silent(connection: socket.socket, over: threading.Event) -> None:
         over.wait(60.0)
