@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from understudy.providers.wire.endings import neutral
-from understudy.providers.wire.json_values import UNREADABLE, WrongShape, as_object, as_text, count, inner, kept, text
+from understudy.providers.wire.json_values import (
+    UNREADABLE,
+    WrongShape,
+    as_object,
+    as_text,
+    count,
+    inner,
+    kept,
+    object_in,
+    text,
+    text_in,
+)
 from understudy.vocabulary.json_reading import arguments, arguments_text
 from understudy.vocabulary.messages import JsonObject, JsonValue, OpaquePart, Part
 from understudy.vocabulary.pieces import CallPiece, Piece, ReasoningPiece, TextPiece, TurnEnd, UsagePiece, WholePiece
@@ -106,9 +117,10 @@ class AnthropicStream:
         self._open[index] = _Block(kind, start)
         match kind:
             case "text":
-                return (TextPiece(text(start, "text"), index, citations=citations_in(start)),)
+                return (TextPiece(text_in(start, "text", "text.text"), index, citations=citations_in(start)),)
             case "thinking":
-                return (ReasoningPiece(text(start, "thinking"), index, text(start, "signature") or None),)
+                words = text_in(start, "thinking", "thinking.thinking")
+                return (ReasoningPiece(words, index, text(start, "signature") or None),)
             case "redacted_thinking":
                 return (ReasoningPiece("", index, None, as_text(start.get("data"), "redacted_thinking.data")),)
             case "tool_use":
@@ -117,22 +129,22 @@ class AnthropicStream:
                 return ()
 
     def _grow(self, event: JsonObject) -> Sequence[Piece]:
-        index, delta = _index(event), inner(event, "delta")
+        index, delta = _index(event), object_in(event, "delta", "delta")
         block = self._open.get(index)
         if block is None:
             raise WrongShape(f"content_block_delta must belong to a block that has begun, got index {index}")
         kind = text(delta, "type")
         if kind == "text_delta" and block.kind == "text":  # most
-            return (TextPiece(text(delta, "text"), index),)
+            return (TextPiece(text_in(delta, "text", "text_delta.text"), index),)
         match block.kind, kind:
             case "text", "citations_delta":
                 return (TextPiece("", index, citations=(citation(inner(delta, "citation")),)),)
             case "thinking", "thinking_delta":
-                return (ReasoningPiece(text(delta, "thinking"), index),)
+                return (ReasoningPiece(text_in(delta, "thinking", "thinking_delta.thinking"), index),)
             case "thinking", "signature_delta":
                 return (ReasoningPiece("", index, text(delta, "signature") or None),)
             case kind, "input_json_delta":
-                more = text(delta, "partial_json")
+                more = text_in(delta, "partial_json", "input_json_delta.partial_json")
                 if not more:
                     return ()
                 block.input.append(more)

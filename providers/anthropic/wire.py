@@ -17,6 +17,7 @@ from understudy.providers.wire.json_values import (
     objects,
     sendable,
     text,
+    text_in,
     total,
 )
 from understudy.providers.wire.output_formats import anthropic_format
@@ -234,9 +235,9 @@ def refusal_in(body: JsonObject) -> str:
 def _part(block: JsonObject) -> Part:
     match block.get("type"):
         case "text":
-            return TextPart(text(block, "text"), citations=citations_in(block))
+            return TextPart(text_in(block, "text", "text.text"), citations=citations_in(block))
         case "thinking":
-            return ReasoningPart(text(block, "thinking"), text(block, "signature") or None)
+            return ReasoningPart(text_in(block, "thinking", "thinking.thinking"), text(block, "signature") or None)
         case "redacted_thinking":
             return ReasoningPart(redacted=as_text(block.get("data"), "redacted_thinking.data"))
         case "tool_use":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from understudy.providers.wire.json_values import as_object, inner, items, text
+from understudy.providers.wire.json_values import as_object, inner, items, object_in, text
 from understudy.vocabulary.json_reading import arguments_text
 from understudy.vocabulary.messages import (
     NO_USAGE,
@@ -84,7 +84,7 @@ class GoogleStream:
         return TurnEnd(reason_of(raw, parts), raw, self._usage, "", DIALECT, self._model, self._id)
 
     def _choose(self, candidate: JsonObject, found: list[Piece]) -> None:
-        for entry in items(inner(candidate, "content"), "parts", "content.parts"):
+        for entry in items(object_in(candidate, "content", "content"), "parts", "content.parts"):
             given = as_object(entry, "content.parts[]")
             part = part_in(given)
             if part is not None:

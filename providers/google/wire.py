@@ -15,6 +15,7 @@ from understudy.providers.wire.json_values import (
     is_object,
     items,
     kept,
+    object_in,
     sendable,
     text,
     total,
@@ -215,7 +216,7 @@ def decode(body: JsonObject) -> ModelTurn:
         raise WrongShape(f"candidates must hold at least one, or promptFeedback a blockReason; got a body with {came}")
     # Gemini API, Candidate: content, its parts and the finish reason may each be absent.
     candidate = as_object(candidates[0] if candidates else {}, "candidates[0]")
-    content = inner(candidate, "content")
+    content = object_in(candidate, "content", "content")
     found = (part_in(as_object(p, "content.parts[]")) for p in items(content, "parts", "content.parts"))
     parts = tuple(part for part in found if part is not None)
     finish = text(candidate, "finishReason")
@@ -276,8 +277,8 @@ def part_in(part: JsonObject) -> Part | None:
         return ToolCall(
             text(call, "id"), as_text(call.get("name"), "functionCall.name"), given, bad, signature=signature
         )
-    if isinstance(part.get("text"), str):
-        words = text(part, "text")
+    if part.get("text") is not None:
+        words = as_text(part["text"], "content.parts[].text")
         if part.get("thought") is True:
             return ReasoningPart(words, signature)
         return TextPart(words, signature) if words or signature else None

@@ -10,7 +10,9 @@ from understudy.providers.wire.json_values import (
     is_object,
     items,
     kept,
+    object_in,
     text,
+    text_in,
 )
 from understudy.vocabulary.json_reading import arguments_text
 from understudy.vocabulary.messages import NO_USAGE, JsonObject, JsonValue, OpaquePart, Part, Usage
@@ -112,7 +114,8 @@ class OpenAIStream:
 
     def _choose(self, choice: JsonObject, found: list[Piece]) -> None:
         # Some servers send a whole message in one chunk; beside a delta it only repeats what came.
-        delta = inner(choice, "delta" if is_object(choice.get("delta")) else "message")
+        key = "message" if choice.get("delta") is None else "delta"
+        delta = object_in(choice, key, key)
         self._add_thoughts(delta, found)
         self._add_content(delta.get("content"), found)
         self._refusal += text(delta, "refusal")
@@ -146,7 +149,7 @@ class OpenAIStream:
             for entry in content:
                 block = as_object(entry, "delta.content[]")
                 if block.get("type") == "text":
-                    found.append(self._text(text(block, "text")))
+                    found.append(self._text(text_in(block, "text", "delta.content[].text")))
                 else:
                     self._add_block(block)
         elif content is not None:

@@ -15,7 +15,9 @@ from understudy.providers.wire.json_values import (
     is_object,
     items,
     kept,
+    object_in,
     text,
+    text_in,
 )
 from understudy.providers.wire.output_formats import openai_format
 from understudy.providers.wire.settings import asks_for_tools, lay_over
@@ -116,7 +118,7 @@ def decode(body: JsonObject, dialect: str = DIALECT) -> ModelTurn:
         raise WrongShape(f"choices must hold at least one, got a body with {', '.join(sorted(body)[:8]) or 'nothing'}")
     choice = as_object(choices[0], "choices[0]")
     # Azure OpenAI, Content filtering: a filtered choice can lack its message.
-    message = inner(choice, "message")
+    message = object_in(choice, "message", "message")
     annotations = annotations_in(message) or pages_in(body)
     texts = _with_citations(_texts(message.get("content")), citations_of(annotations))
     metadata = MetadataCollector()
@@ -162,7 +164,7 @@ def _texts(content: JsonValue) -> list[Part]:
 def _block(block: JsonObject) -> Part:
     """Mistral API, Chat: content may be a list of text, thinking and other chunks."""
     if block.get("type") == "text":
-        return TextPart(text(block, "text"))
+        return TextPart(text_in(block, "text", "message.content[].text"))
     return OpaquePart(kept(block, "message.content[]"))
 
 

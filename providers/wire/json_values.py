@@ -75,6 +75,14 @@ def inner(source: JsonObject, key: str) -> JsonObject:
     return value if is_object(value) else {}
 
 
+def object_in(source: JsonObject, key: str, where: str) -> JsonObject:
+    """Return the object under `key`, empty if it is absent or null; `where` names it in the error for any other value."""
+    value = source.get(key)
+    if is_object(value):  # nearly always
+        return value
+    return {} if value is None else as_object(value, where)
+
+
 def kept(source: JsonObject, where: str) -> JsonObject:
     """Return an object to be kept unchanged, and perhaps sent back; `where` names it in the error."""
     if not_json(source, where):
@@ -97,6 +105,17 @@ def text(source: JsonObject, key: str) -> str:
     """Return the string under `key`, or an empty one if there is none."""
     value = source.get(key)
     return value if isinstance(value, str) else ""
+
+
+def text_in(source: JsonObject, key: str, where: str) -> str:
+    """Return the string under `key`, empty if it is absent or null; `where` names it in the error for any other value.
+
+    For what a model said: to leave out a part of it would change it, and nobody would know.
+    """
+    value = source.get(key)
+    if type(value) is str:  # nearly always
+        return value
+    return "" if value is None else as_text(value, where)
 
 
 def count(source: JsonObject, key: str) -> int | None:

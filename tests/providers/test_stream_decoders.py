@@ -459,7 +459,7 @@ def test_the_last_count_of_tokens_holds() -> None:
 # OpenAI's Responses
 
 
-def delta(index: int, words: str, kind: str = "output_text", **more: Any) -> dict[str, Any]:
+def delta(index: int, words: Any, kind: str = "output_text", **more: Any) -> dict[str, Any]:
     """Return an event with a piece of an item."""
     return {"type": f"response.{kind}.delta", "output_index": index, "content_index": 0, "delta": words, **more}
 
@@ -702,8 +702,10 @@ def test_items_that_contradict_themselves_are_an_error(events: list[Any]) -> Non
             CALLED,
             {"type": "response.function_call_arguments.done", "output_index": 0, "arguments": LOOK["arguments"]},
         ],
+        [CALLED, {"type": "response.function_call_arguments.done", "output_index": 0, "arguments": {"sku": "A"}}],
+        [CALLED, delta(0, {"sku": "A"}, "function_call_arguments"), done(0, LOOK)],
     ],
-    ids=["the same JSON", "an end without arguments", "no end"],
+    ids=["the same JSON", "an end without arguments", "no end", "an object at the end", "an object as a piece"],
 )
 def test_arguments_of_a_call_may_come_in_another_form_at_its_end(events: list[Any]) -> None:
     assert responses(*events, ended()).tool_calls == (ToolCall("a", "on_shelf", {"sku": "A"}),)

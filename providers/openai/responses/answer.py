@@ -18,6 +18,7 @@ from understudy.providers.wire.json_values import (
     items,
     kept,
     text,
+    text_in,
 )
 from understudy.vocabulary.citations import Citation
 from understudy.vocabulary.json_reading import arguments
@@ -69,7 +70,7 @@ def decode(body: JsonObject) -> ModelTurn:
     for item in output:
         collect(metadata, item)
     parts = (*[part for item in output for part in _parts(item)], *metadata.parts())
-    refused = "".join([text(block, "refusal") for item in output for block in blocks_of(item)])
+    refused = "".join([text_in(block, "refusal", "refusal.refusal") for item in output for block in blocks_of(item)])
     raw = raw_reason(body, output)
     return ModelTurn(
         parts,
@@ -88,7 +89,7 @@ def _parts(item: JsonObject) -> list[Part]:
         case "message":
             texts = [block for block in blocks_of(item) if block.get("type") == "output_text"]
             phase = text(item, "phase") or None
-            return [TextPart(text(block, "text"), phase, citations=sources_in(block)) for block in texts]
+            return [TextPart(words_of(block), phase, citations=sources_in(block)) for block in texts]
         case "function_call":
             given, bad = arguments(item.get("arguments"))
             return [ToolCall(call_id(item), as_text(item.get("name"), "function_call.name"), given, bad)]
@@ -104,6 +105,11 @@ def blocks_of(item: JsonObject) -> list[JsonObject]:
     if item.get("type") != "message":
         return []
     return [as_object(block, "message.content[]") for block in items(item, "content", "message.content")]
+
+
+def words_of(block: JsonObject) -> str:
+    """Return the words of a content of a message that is a text."""
+    return text_in(block, "text", "output_text.text")
 
 
 def sources_in(block: JsonObject) -> tuple[Citation, ...]:

@@ -9,13 +9,34 @@ from __future__ import annotations
 from understudy.orchestration.streaming.turn_assembler import joined
 from understudy.providers.openai.annotations import MetadataCollector
 from understudy.providers.wire.endings import neutral
-from understudy.providers.wire.json_values import WrongShape, as_object, as_text, count, inner, items, kept, text
+from understudy.providers.wire.json_values import (
+    WrongShape,
+    as_object,
+    as_text,
+    count,
+    inner,
+    items,
+    kept,
+    text,
+    text_in,
+)
 from understudy.vocabulary.citations import Citation
 from understudy.vocabulary.json_reading import arguments, arguments_text
 from understudy.vocabulary.messages import JsonObject, OpaquePart, Part
 from understudy.vocabulary.pieces import CallPiece, Piece, ReasoningPiece, TextPiece, TurnEnd, UsagePiece, WholePiece
 
-from .answer import BETWEEN, REASONS, blocks_of, call_id, collect, raw_reason, sources_in, thoughts_in, usage_in
+from .answer import (
+    BETWEEN,
+    REASONS,
+    blocks_of,
+    call_id,
+    collect,
+    raw_reason,
+    sources_in,
+    thoughts_in,
+    usage_in,
+    words_of,
+)
 from .input_items import DIALECT
 
 ITEM = 10_000  # Numbers of parts for each item: more contents than a message has.
@@ -58,21 +79,21 @@ class ResponsesStream:
         found: list[Piece] = []
         match text(event, "type") or name:
             case "response.output_text.delta":
-                self._say(_content(event), text(event, "delta"), found)
+                self._say(_content(event), _delta(event), found)
             case "response.function_call_arguments.delta":
-                self._call(_index(event) * ITEM, text(event, "delta"), found)
+                self._call(_index(event) * ITEM, arguments_text(event.get("delta")), found)
             case "response.function_call_arguments.done":
                 number = _index(event) * ITEM
-                self._call(number, self._missing_arguments(number, text(event, "arguments")), found)
+                self._call(number, self._missing_arguments(number, arguments_text(event.get("arguments"))), found)
             case "response.reasoning_summary_text.delta":
                 self._summarise(event, found)
             case "response.reasoning_text.delta":
-                self._think(_index(event) * ITEM + THOUGHT, text(event, "delta"), found)
+                self._think(_index(event) * ITEM + THOUGHT, _delta(event), found)
             case "response.refusal.delta":
-                self._refusals.setdefault(_content(event), []).append(text(event, "delta"))
+                self._refusals.setdefault(_content(event), []).append(_delta(event))
             case "response.content_part.added":
                 if inner(event, "part").get("type") == "output_text":
-                    self._say(_content(event), text(inner(event, "part"), "text"), found)
+                    self._say(_content(event), words_of(inner(event, "part")), found)
             case "response.output_item.added":
                 if _index(event) in self._items:
                     raise WrongShape(f"an item with output_index {_index(event)} began twice")
@@ -143,9 +164,9 @@ class ResponsesStream:
     def _complete_block(self, number: int, block: JsonObject, found: list[Piece]) -> None:
         match block.get("type"):
             case "output_text":
-                self._say(number, self._missing(number, text(block, "text")), found, sources_in(block))
+                self._say(number, self._missing(number, words_of(block)), found, sources_in(block))
             case "refusal" if number not in self._refusals:
-                self._refusals[number] = [text(block, "refusal")]
+                self._refusals[number] = [text_in(block, "refusal", "refusal.refusal")]
             case _:
                 pass
 
@@ -201,7 +222,7 @@ class ResponsesStream:
             self._shown.setdefault(number, []).append(words)
 
     def _summarise(self, event: JsonObject, found: list[Piece]) -> None:
-        number, words = _index(event) * ITEM + SUMMARY, text(event, "delta")
+        number, words = _index(event) * ITEM + SUMMARY, _delta(event)
         paragraph = count(event, "summary_index")
         if words and self._shown.get(number) and paragraph != self._paragraph.get(number):
             words = BETWEEN + words
@@ -221,6 +242,10 @@ def _check_same(index: int, began: JsonObject, item: JsonObject) -> None:
         before, now = text(began, key), text(item, key)
         if before and now and before != now:
             raise WrongShape(f"the item with output_index {index} ended with another {key} than it began with")
+
+
+def _delta(event: JsonObject) -> str:
+    return text_in(event, "delta", "delta")
 
 
 def _index(event: JsonObject) -> int:
