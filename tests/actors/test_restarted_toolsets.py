@@ -55,7 +55,8 @@ def asking(times: int) -> FunctionModel:
     return FunctionModel(answer)
 
 
-STRATEGIES = {
+Around = Callable[[us.Agent], us.Agent | us.Supervisor]
+STRATEGIES: dict[str, Around] = {
     "none of its own": lambda clerk: clerk,
     "one by one": lambda clerk: us.Supervisor("desk", [us.Actor, clerk], strategy=us.OneForOne()),
     "with its group": lambda clerk: us.Supervisor("desk", [us.Actor, clerk, us.Actor], strategy=us.OneForAll()),
@@ -65,7 +66,7 @@ STRATEGIES = {
 
 @pytest.mark.parametrize("around", STRATEGIES.values(), ids=STRATEGIES)
 def test_the_next_call_after_an_error_that_is_named_finds_a_new_object(
-    system: us.ActorSystem, clerk: us.Agent, around: Callable[[us.Agent], us.Agent | us.Supervisor]
+    system: us.ActorSystem, clerk: us.Agent, around: Around
 ) -> None:
     system.spawn(around(clerk))
 

@@ -86,6 +86,11 @@ def test_a_definition_that_could_not_run_is_refused_when_it_is_made(
         make("clerk", **({"model": "rehearsal"} | arguments))
 
 
+def brief(context: object) -> str:
+    """Return a system prompt."""
+    return "Be brief."
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -93,7 +98,7 @@ def test_a_definition_that_could_not_run_is_refused_when_it_is_made(
         ({"sub_agents": [CLERK]}, "may have no tools;"),
         ({"output_type": list[int], "output_mode": "tool"}, "may have no tools;"),
         ({"system_prompt": "Be brief."}, "may have no system prompt;"),
-        ({"system_prompt": lambda context: "Be brief.", "tools": [look]}, "may have no system prompt and no tools;"),
+        ({"system_prompt": brief, "tools": [look]}, "may have no system prompt and no tools;"),
         ({"settings": Settings(cache=NAMED_CACHE, extra={"tools": [{"googleSearch": {}}]})}, "may have no tools"),
     ],
 )
