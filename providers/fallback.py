@@ -51,7 +51,8 @@ class FallbackModel:
     """Asks models in turn until one answers; safe to share between threads if the models are.
 
     Each call begins with the first model. The next model is asked when the one before has used up its own retries. Only a key
-    that the provider refuses for a while (`RateLimited`) is not waited for, as long as another model is left. In a stream no
+    that the provider refuses for a while (`RateLimited`), or whose limits mean a wait of more than a second, is not waited for,
+    as long as another model is left. In a stream no
     other model is asked once a reader was shown a piece of the answer: the error ends the call.
 
     The history goes to each model as far as its API takes it, as after any change of the model. In a run each model may take

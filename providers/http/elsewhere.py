@@ -1,4 +1,4 @@
-"""Tells a client that its caller has another model to ask: then it does not wait for the limits of a key."""
+"""Tells a client that its caller has another model to ask: then it does not wait long for the limits of a key."""
 
 from __future__ import annotations
 

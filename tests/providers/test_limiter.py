@@ -22,6 +22,7 @@ from tests.support.scripts import WAIT, eventually
 from understudy.errors import ProviderError, ProviderTimeout, RateLimited, RunCancelled, RunTimedOut
 from understudy.providers import OpenAI, Vertex
 from understudy.providers.http.credentials import Secret
+from understudy.providers.http.elsewhere import asked_elsewhere_after
 from understudy.providers.http.limits.limiter import Limiter
 from understudy.providers.http.limits.rates import RETRIES
 from understudy.providers.http.limits.registry import Limits, family_of, shared
@@ -263,6 +264,68 @@ def test_a_client_on_a_clock_of_a_test_waits_by_its_sleep() -> None:
     client.complete(HELLO)
 
     assert fake.slept == [7.0]
+
+
+# --- callers that have another model to ask
+
+
+def always(error: ProviderError) -> bool:
+    return True
+
+
+def held(pause: float, refused: float, passed: float) -> tuple[Limiter, FakeTime]:
+    """Return limits that were refused after a request each `pause` seconds, so many seconds after that refusal."""
+    fake = FakeTime()
+    limits = Limiter("a key", clock=lambda: fake.now, sleep=fake.sleep)
+    for _ in range(8):
+        fake.now += pause
+        take(limits)
+    refuse(limits, refused)
+    fake.now += passed
+    return limits, fake
+
+
+@pytest.mark.parametrize(
+    ("pause", "refused", "passed", "told"),
+    [
+        (0.1, 0.05, 0.0, "the provider refused a request, and takes none for 0.05 s"),
+        (0.1, 30.0, 10.0, "the provider refused a request, and takes none for 20 s"),
+        (0.1, 0.05, 0.05, ""),
+        (4.0, 0.05, 0.05, "by the limits of this key the call would wait for some"),
+    ],
+    ids=["refused for a moment", "refused for long", "a short wait for the rate", "a long wait for the rate"],
+)
+def test_a_call_leaves_for_another_model_while_requests_are_refused_or_if_it_would_wait_long(
+    pause: float, refused: float, passed: float, told: str
+) -> None:
+    limits, fake = held(pause, refused, passed)
+    first = limits.call(400)
+    if passed >= refused:
+        first.__enter__()  # the rate holds for a request beside another one
+
+    with asked_elsewhere_after(always):
+        if told:
+            with pytest.raises(RateLimited, match=told) as caught:
+                take(limits)
+            assert fake.slept == []
+            assert caught.value.retry_after is not None and caught.value.retry_after > 0.0
+        else:
+            assert take(limits) == "was sent"
+            assert 0.0 < sum(fake.slept) <= 1.0
+
+
+def test_the_calls_before_it_in_the_queue_count_for_the_wait_of_a_call_that_may_leave() -> None:
+    limits, fake = held(0.8, 0.05, 0.05)
+    scope = Scope(None, time.monotonic)
+
+    with pool(1) as threads, limits.call(400):
+        with asked_elsewhere_after(always):
+            before = threads.submit(within, scope, lambda: take(limits))
+            eventually(lambda: limits.figures().waiting == 1, "the first one waits")
+            with pytest.raises(RateLimited, match="would wait for some"):
+                take(limits, fake.now + 2.0)
+        scope.cancel()
+        before.exception(WAIT)
 
 
 # --- retries

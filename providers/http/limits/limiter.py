@@ -23,6 +23,7 @@ from .settings import NO_SETTINGS, Settings
 from .told import told_by
 
 BUSY = (503, 529)  # Statuses that name a wait when the provider is overloaded, as 429 does for one key.
+WORTH_ANOTHER = 1.0  # Seconds. A longer wait for told or learned limits is worth the price of another model.
 _NO_HEADERS: Mapping[str, str] = {}
 
 Sleep = Callable[[float], None]
@@ -114,7 +115,7 @@ class Limiter:
         with self._lock:
             if not self._queue and self.rates.admits(call, self.clock()):
                 return False
-            waiter = _Waiter(call)
+            waiter = _Waiter(call, len(self._queue))
             self._queue.append(waiter)
         remove = None if scope is None else scope.on_cancel_at_once(waiter.woken.set)
         try:
@@ -134,10 +135,11 @@ class Limiter:
                 is_first = self._queue[0] is waiter
                 if is_first and self.rates.admits(waiter.call, now):
                     return
-                held_back = self.rates.wait_for_provider(now, waiter.call.size)
+                refused = self.rates.stopped_until - now
+                held_back = self._held_back(waiter, now, is_first)
                 wait = self.rates.wait(now, waiter.call.size) if is_first else inf
-                needed = wait if is_first else self.rates.stopped_until - now
-            self._leave_it_to_another(held_back)
+                needed = wait if is_first else refused
+            self._leave_it_to_another(refused, held_back)
             wait = min(wait, self._left(scope, until - now, needed))
             if self._sleep is not None and scope is None and is_first:
                 self._sleep(wait)
@@ -145,12 +147,22 @@ class Limiter:
             elif not waiter.woken.wait(min(wait, threading.TIMEOUT_MAX)):
                 waited = now + wait  # a clock of a test may stand still
 
-    def _leave_it_to_another(self, wait: float) -> None:
-        """Raise at once if the provider holds requests back and another model is asked in place of this one."""
-        error = RateLimited(
-            f"{self.name}: the provider takes no request for {wait:.3g} s", retry_after=wait, retryable=True
-        )
-        if wait > 0.0 and is_asked_elsewhere(error):
+    def _held_back(self, waiter: _Waiter, now: float, is_first: bool) -> float:
+        """Return the seconds for which a call waits because of the provider's limits, those told and those learned."""
+        wait = self.rates.wait_for_provider(now, waiter.call.size)
+        pace = self.rates.pace
+        return wait if is_first or pace is None else wait + waiter.ahead / pace
+
+    def _leave_it_to_another(self, refused: float, wait: float) -> None:
+        """Raise at once if the provider refuses requests, or a call would wait long, and another model is asked in its place."""
+        if refused > 0.0:
+            why = f"the provider refused a request, and takes none for {refused:.3g} s"
+        elif wait > WORTH_ANOTHER:
+            why = f"by the limits of this key the call would wait for some {wait:.3g} s"
+        else:
+            return
+        error = RateLimited(f"{self.name}: {why}", retry_after=refused if refused > 0.0 else wait, retryable=True)
+        if is_asked_elsewhere(error):
             raise error
 
     def _left(self, scope: Scope | None, left: float, needed: float) -> float:
@@ -208,10 +220,12 @@ class Limiter:
 class _Waiter:
     """A call in the queue."""
 
-    __slots__ = ("call", "woken")
+    __slots__ = ("ahead", "call", "woken")
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Call, ahead: int) -> None:
         self.call = call
+        self.ahead = ahead
+        """How many calls were in the queue before it when it came."""
         self.woken = threading.Event()
         """Set when it may be its turn, or the scope was cancelled."""
 
