@@ -51,6 +51,21 @@ class EventPosition(NamedTuple):
             raise ValueError(f"after must be an event's seq, such as 12, or its id, such as '12.3.1.87'; got {given!r}")
         return cls(*[int(each) for each in found.groups(default="0")])
 
+    def check(self, last: int) -> None:
+        """Refuse a place behind the last event of a run that is over: a reader would come back to it for ever.
+
+        A place inside of a turn may be there: the process that showed the turn may have died. Its reader is told how the run ended.
+
+        Args:
+            last: the number of the run's last event; -1 if it is not known, and lies before this place.
+
+        Raises:
+            ValueError: the place is behind it.
+        """
+        if not self.turn and self.seq > last:
+            known = "" if last < 0 else f", whose last one has the seq {last}"
+            raise ValueError(f"after must be an event of this run{known}; got {self.seq}")
+
     def rest_of(self, event: Event) -> Event | None:
         """Return an event as a reader gets it that goes on here: whole, in part, or None if it had all of it."""
         if isinstance(event, PartialOutput):
@@ -78,13 +93,19 @@ def rest_of(events: Iterator[Event | None], after: EventPosition) -> Generator[E
     Args:
         events: of the run, in order, from the place or from any place before it.
         after: where the reader goes on.
+
+    Raises:
+        ValueError: at the end of the events: the place is behind them.
     """
     rest = _Rest(after)
+    last = -1
     for event in events:
         if event is None:
             yield event
         else:
             yield from rest.of(event)
+            last = event.seq
+    after.check(last)
     yield from rest.held()
 
 

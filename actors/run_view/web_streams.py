@@ -52,7 +52,8 @@ def sse(
         heartbeat: seconds without an event after which a comment is sent, so that no proxy closes the connection.
 
     Raises:
-        ValueError: `after` is no event's id, or is given with `inner`, or `heartbeat` is no positive number. Raised at once.
+        ValueError: `after` is no event's id, or is given with `inner`, or `heartbeat` is no positive number. Raised at once. It is
+            also raised if `after` is behind the last event of the run: at once if the run is over, else when it ends.
         TypeError: a handle of another kind is given with `inner`, or an argument has a wrong type. Raised at once.
     """
     encode = partial(encode_event, has_place=False) if checked_flag("inner", inner) else encode_event

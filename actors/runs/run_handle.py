@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
+from understudy.actors.run_view.event_count import next_seq
 from understudy.actors.run_view.event_position import EventPosition
 from understudy.actors.run_view.event_reader import events_of
 from understudy.actors.threads import cancel_hooks
@@ -97,6 +98,8 @@ class Handle(RunHandle[object], BaseFuture[Outcome[object]], Droppable):
             checked_wait("events", timeout)
         if not self.done():
             refuse_run_of_parent(self._record)
+        elif position is not None:
+            position.check(next_seq(self._record.log, is_inner=False) - 1)
         waiting = partial(waiting_for, self._record, timeout)
         return events_of(self._record.log, inner=inner, after=position, timeout=timeout, waiting=waiting)
 

@@ -85,9 +85,7 @@ class StoredEvents:
                 pause = min(pause * GROWTH, LONGEST)
 
     def _begin(self, first: int) -> None:
-        from understudy.orchestration.journal.event_text import key_of_event  # loads pydantic
-
-        self._after = key_of_event(first - 1) if first > 0 else ""
+        self._after = key_before(first)
 
     def _pause(self, pause: float, since: float, timeout: float | None) -> None:
         left = inf if timeout is None else since + timeout - self._clock()
@@ -123,6 +121,13 @@ class StoredEvents:
                 f"run {self._run_id} is over ({page.ending}), and the store does not have its last event: its process could not "
                 "write it"
             )
+
+
+def key_before(seq: int) -> str:
+    """Return the key after which the event with this number comes."""
+    from understudy.orchestration.journal.event_text import key_of_event  # loads pydantic
+
+    return key_of_event(seq - 1) if seq > 0 else ""
 
 
 def _is_numbered(event: Event) -> bool:

@@ -16,7 +16,7 @@ from understudy.vocabulary.checks import checked_wait
 from understudy.vocabulary.runs.events import Event
 from understudy.vocabulary.runs.left_runs import WaitingRun
 
-from .stored_events import StoredEvents
+from .stored_events import StoredEvents, key_before
 
 if TYPE_CHECKING:
     from understudy.actors.stores.inspection.run_list import PauseHead, RunEntry
@@ -78,6 +78,8 @@ class StoredRunHandle:
             timeout: the longest wait for one event, in seconds; None for no limit.
 
         Raises:
+            ValueError: `after` is no event's id, or that of an event behind the last one of this run. Raised at once if the run is
+                over or paused, else when it ends.
             TimeoutError: no event came in that time. The run goes on.
             CircularAgentCall: this code is part of the run, which cannot go on before this iteration ends.
             StoreError: the store has no events of this run.
@@ -88,8 +90,16 @@ class StoredRunHandle:
         if position is None:
             return self._all_events(0, timeout)
         # What a reader has of a turn may be of a process that died: then the turn is told anew under the same numbers.
-        first = max(0, position.seq - LOOK_BACK) if position.turn else position.seq + 1
+        first = max(0, position.seq - LOOK_BACK) if position.turn else position.seq
+        if not position.turn and self.here() is None:
+            self._check_place(position)
         return rest_of(self._all_events(first, timeout), position)
+
+    def _check_place(self, position: EventPosition) -> None:
+        """Refuse a place behind the last event of a run that is over or paused."""
+        page = self._runs.events(self._run_id, key_before(position.seq))
+        if page is not None and page.are_kept and not page.is_going and not page.rows:
+            position.check(-1)
 
     def _all_events(self, first: int, timeout: float | None) -> Iterator[Event]:
         wait = partial(wait_for_stored, self._run_id)

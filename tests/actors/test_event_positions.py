@@ -76,6 +76,12 @@ def test_an_earlier_end_of_a_run_that_went_on_is_not_told_again() -> None:
     assert rest("12.3.1.2", [paused, STARTED, delta(1), turn(1), DONE])[0] == delta(1, "s.", offset=2)
 
 
+def test_a_place_behind_all_events_is_an_error_at_their_end() -> None:
+    for events in ([], [STARTED, delta(1), turn(1), DONE]):
+        with pytest.raises(ValueError, match="an event of this run.*; got 15"):
+            rest("15", events)
+
+
 def test_a_place_between_events_takes_nothing_back() -> None:
     events = [STARTED, delta(2), turn(2), DONE]
 

@@ -133,7 +133,11 @@ def test_events_come_while_another_system_drives_the_run(pair: Pair) -> None:
     first = [next(events), next(events)]
     with pytest.raises(TimeoutError, match="is not over"):
         list(reads.handle(handle.run_id).events(after=first[-1].id, timeout=0))
+    behind = [system.handle(handle.run_id).events(after=999) for system in pair]
     goes_on.set()
+    for each in behind:
+        with pytest.raises(ValueError, match="an event of this run"):
+            next(each)
 
     assert numbered([*first, *events]) == numbered(handle.events())
 
@@ -197,6 +201,8 @@ def test_a_reader_of_a_paused_run_comes_to_its_end_and_goes_on_later(pair: Pair)
     waits = needs_approval(handle.result(timeout=WAIT))
     before = list(reads.handle(handle.run_id).events())
     assert list(reads.handle(handle.run_id).events(after=before[-1].id)) == []
+    with pytest.raises(ValueError, match=f"an event of this run; got {before[-1].seq + 1}"):
+        reads.handle(handle.run_id).events(after=before[-1].seq + 1)
     finished(cashier().resume(waits.token, us.Approve(), system=drives))
 
     after = list(reads.handle(handle.run_id).events(after=before[-1].id))

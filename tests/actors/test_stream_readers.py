@@ -118,6 +118,32 @@ def test_a_wrong_place_is_refused_at_once(after: Any, kind: type[Exception], wor
         handle.events(after=after)
 
 
+def test_a_place_behind_the_last_event_is_refused_at_once_if_the_run_is_over() -> None:
+    handle = streaming_clerk(text_turn("ok")).submit("go")
+    handle.result(WAIT)
+    last = list(handle.events())[-1].seq
+
+    for after in (last + 1, 999, "57"):
+        with pytest.raises(ValueError, match=f"an event of this run, whose last one has the seq {last}; got {after}"):
+            handle.events(after=after)
+        with pytest.raises(ValueError, match="an event of this run"):
+            us.sse(handle, after=after)
+    assert list(handle.events(after=last)) == []
+
+
+def test_a_place_behind_the_last_event_of_a_run_under_way_is_refused_when_it_ends() -> None:
+    tap = Tap(text_turn("a", "b"))
+    handle = streaming_clerk(tap).submit("go")
+    events, told = handle.events(after=999), us.sse(handle, after="57", heartbeat=0.01)
+    assert next(told).startswith(b":")
+    tap.let(3)
+
+    with pytest.raises(ValueError, match=r"an event of this run, whose last one has the seq \d+; got 999"):
+        next(events)
+    with pytest.raises(ValueError, match=r"an event of this run, whose last one has the seq \d+; got 57"):
+        list(told)
+
+
 def test_a_place_among_the_events_of_several_runs_is_refused() -> None:
     with pytest.raises(ValueError, match="does not go with inner=True"):
         streaming_clerk(text_turn("ok")).submit("go").events(after=1, inner=True)

@@ -180,7 +180,8 @@ class RunHandle(Future[Outcome[T_co]]):
                 and `ToolFinished` of the run around them, which come after all else; the one terminal event is this run's.
 
         Raises:
-            ValueError: `after` is no event's id, or is given with `inner`. Raised at once.
+            ValueError: `after` is no event's id, or is given with `inner`. Raised at once. It is also raised if `after` is behind the
+                last event of this run: at once if the run is over, else when it ends.
             TimeoutError: no event came in that time; the run goes on, and so does the iterator if it is asked again.
             CircularAgentCall: this code is part of the run, or of one inside of it, and would wait: no event, or no last
                 one, comes before it goes on.
