@@ -11,6 +11,7 @@ from logging import WARNING
 from math import inf
 from typing import TYPE_CHECKING
 
+from understudy.actors.runs.ownership import Stale
 from understudy.actors.tools.results import rendered, result_of
 from understudy.diagnostics import emit
 from understudy.errors import in_words
@@ -51,7 +52,9 @@ def reconcile(record: AgentRunRecord, epoch: int) -> None:
         record.begin_step(epoch, f"asking what became of a call of {call.name}", limit, check=question)
         try:
             result = _asked(record, tool, tool.reconcile, call)
-        except Exception as error:
+        except Stale:
+            raise
+        except BaseException as error:  # also sys.exit(): a person decides, and the agent is not to blame
             _tell_failed(record, call, in_words(error), error)
             continue
         if not isinstance(result, CannotTell):
@@ -60,7 +63,7 @@ def reconcile(record: AgentRunRecord, epoch: int) -> None:
         record.feed(epoch, lambda machine: machine.reconcile(found))
 
 
-def _tell_failed(record: AgentRunRecord, call: ToolCall, why: str, error: Exception | None = None) -> None:
+def _tell_failed(record: AgentRunRecord, call: ToolCall, why: str, error: BaseException | None = None) -> None:
     values = values_of_run(record.link) | {"tool": call.name, "call_id": call.id}
     text = "reconcile of tool %s cannot tell, so a person decides: %s"
     emit(WARNING, "reconcile_failed", values, text, call.name, why, exc_info=error)

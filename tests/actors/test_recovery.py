@@ -158,6 +158,18 @@ def fails(key: str, arguments: us.JsonObject) -> us.Happened:
     raise LookupError("no such table")
 
 
+def exits(key: str, arguments: us.JsonObject) -> us.Happened:
+    sys.exit(1)
+
+
+def is_interrupted(key: str, arguments: us.JsonObject) -> us.Happened:
+    raise KeyboardInterrupt
+
+
+def leaves(key: str, arguments: us.JsonObject) -> us.Happened:
+    raise GeneratorExit
+
+
 @pytest.mark.parametrize(
     ("ask", "told", "made"),
     [
@@ -179,7 +191,7 @@ def test_a_tool_that_knows_says_what_became_of_its_call(
     assert len(effects.noted) == made
 
 
-@pytest.mark.parametrize("ask", [cannot_tell, returns_nothing, fails])
+@pytest.mark.parametrize("ask", [cannot_tell, returns_nothing, fails, exits, is_interrupted, leaves])
 def test_a_tool_that_does_not_say_it_leaves_its_call_to_a_person(
     ask: Callable[..., object], effects: Effects, store: str
 ) -> None:
