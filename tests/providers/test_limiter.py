@@ -324,6 +324,7 @@ def test_the_calls_before_it_in_the_queue_count_for_the_wait_of_a_call_that_may_
             eventually(lambda: limits.figures().waiting == 1, "the first one waits")
             with pytest.raises(RateLimited, match="would wait for some"):
                 take(limits, fake.now + 2.0)
+            assert limits.figures().waiting == 1
         scope.cancel()
         before.exception(WAIT)
 
