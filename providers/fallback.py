@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 from understudy.errors import ProviderError, ProviderTimeout, RateLimited, RunCancelled, RunTimedOut, in_words
 from understudy.providers.catalogue import resolve
+from understudy.providers.http.asked_model import as_provider_error, begun_by, turn_of
 from understudy.providers.http.elsewhere import asked_elsewhere_after, asked_once
-from understudy.providers.http.own_time import OwnTime
-from understudy.providers.http.streamed_call import Begun, shown
-from understudy.providers.wire.endings import usage_of, with_usage_of
+from understudy.providers.http.streamed_call import shown
+from understudy.providers.wire.endings import usage_of, with_partial, with_usage_of
 from understudy.vocabulary.checks import UNSET, Unset, WrongReturn, checked_plain, found_instead, named_safely
 from understudy.vocabulary.context.context_windows import context_window_of
 from understudy.vocabulary.context.scope import account_of_turn, current_scope
@@ -22,7 +22,6 @@ from understudy.vocabulary.models import (
     ModelLike,
     ModelName,
     Renewable,
-    StreamingModel,
     can_stream,
     check_settings,
     guards_itself,
@@ -30,7 +29,7 @@ from understudy.vocabulary.models import (
     streamed_timeout_of,
     timeout_of,
 )
-from understudy.vocabulary.pieces import Piece, TurnEnd, is_visible, pieces_of
+from understudy.vocabulary.pieces import Piece, TurnEnd
 
 if TYPE_CHECKING:
     from understudy.providers.http.credentials import Secret
@@ -95,19 +94,17 @@ class FallbackModel:
         Blocks. The turn's `usage` includes the tokens of the models that failed.
 
         Raises:
-            ProviderError: the error of the last model that was asked. Its notes name the errors of the models before, and its
+            ProviderError: a copy of the error of the last model that was asked. Its notes name the errors of the models before, and its
                 `partial` has the tokens of all. If the function `on` failed, its error is the cause.
             RunCancelled, RunTimedOut: the run is over, or its time for the call; no other model is asked.
             ValueError, BudgetExceeded: raised by a model; no other model is asked.
         """
-        model, turn, failed = self._first(lambda model: _complete(model, request))
-        if not isinstance(turn, ModelTurn):
-            return turn  # the caller refuses it
+        model, turn, failed = self._first(lambda model: turn_of(model, request))
         turn = turn if turn.model else replace(turn, model=name_of(model))
         return turn if not failed else replace(turn, usage=turn.usage + usage_of(failed))
 
     def _stream(self, request: ModelRequest) -> Generator[Piece]:
-        model, begun, failed = self._first(lambda model: _begun(model, request))
+        model, begun, failed = self._first(lambda model: begun_by(model, request))
         for piece in shown(begun, failed, is_paid=True):
             yield replace(piece, model=name_of(model)) if isinstance(piece, TurnEnd) and not piece.model else piece
 
@@ -124,7 +121,7 @@ class FallbackModel:
                 with nullcontext() if is_last else asked_elsewhere_after(goes_on):
                     return model, ask(model), failed
             except (ProviderError, ConnectionError, TimeoutError) as caught:
-                error = caught if isinstance(caught, ProviderError) else _as_provider_error(model, caught)
+                error = caught if isinstance(caught, ProviderError) else as_provider_error(model, caught)
                 if error.partial is not None:
                     failed.append(error.partial)
                 if is_last or not _takes_another(goes_on, error, model, notes, failed):
@@ -160,37 +157,6 @@ class FallbackModel:
         return f"FallbackModel([{', '.join(map(name_of, self.models))}])"
 
 
-def _complete(model: Model, request: ModelRequest) -> ModelTurn:
-    with OwnTime(model, timeout_of(model)).limits():
-        return model.complete(request)
-
-
-def _begun(model: Model, request: ModelRequest) -> Begun:
-    """Ask for a turn, and read it until the first piece that readers see."""
-    pieces = _pieces(model, request)
-    held: list[Piece] = []
-    for piece in pieces:
-        held.append(piece)
-        if is_visible(piece):
-            break
-    return held, pieces
-
-
-def _pieces(model: Model, request: ModelRequest) -> Generator[Piece]:
-    if not can_stream(model):
-        yield from pieces_of(_complete(model, request))
-        return
-    own = OwnTime(model, streamed_timeout_of(model))
-    with own.limits():
-        given = iter(cast(StreamingModel, model).stream(request))
-    try:
-        yield from own.limited(given)
-    finally:
-        close = getattr(given, "close", None)
-        if callable(close):
-            close()
-
-
 def _takes_another(
     goes_on: Callable[[ProviderError], bool],
     error: ProviderError,
@@ -220,20 +186,14 @@ def _takes_another(
         raise _last(both, notes, failed, is_last=False) from wrong
 
 
-def _as_provider_error(model: Model, error: Exception) -> ProviderError:
-    made = ProviderError(f"{name_of(model)}: {type(error).__name__}: {error}", retryable=True)
-    made.__cause__ = error
-    return made
-
-
 def _last(error: ProviderError, notes: list[str], failed: list[ModelTurn], is_last: bool) -> ProviderError:
-    """Return the error that ends a call, with the notes and the tokens of the models before."""
-    error.partial = with_usage_of(failed, error.partial)
+    """Return a copy of the error that ends a call, with the notes and the tokens of the models before."""
+    last = with_partial(error, with_usage_of(failed, error.partial))
     for note in notes:
-        error.add_note(note)
+        last.add_note(note)
     if is_last:  # each model had its retries
-        error.retries_used_up = True
-    return error
+        last.retries_used_up = True
+    return last
 
 
 def _sum_of(timeouts: list[float | None]) -> float | None:

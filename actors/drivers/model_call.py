@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, cast
@@ -17,9 +17,17 @@ from understudy.errors import ProviderError, RunTimedOut, UnderstudyError
 from understudy.orchestration.agent.turn_checks import fault_of_usage
 from understudy.orchestration.streaming.turn_assembler import TurnAssembler
 from understudy.orchestration.supervision.call_time import GRACE
+from understudy.vocabulary.checks import WrongReturn
 from understudy.vocabulary.context.scope import enter_scope, leave_scope
 from understudy.vocabulary.messages import NO_USAGE, ModelRequest, ModelTurn
-from understudy.vocabulary.models import DEFAULT_IDLE_TIMEOUT, Model, StreamingModel, can_stream, guards_itself
+from understudy.vocabulary.models import (
+    DEFAULT_IDLE_TIMEOUT,
+    Model,
+    StreamingModel,
+    can_stream,
+    guards_itself,
+    pieces_returned,
+)
 from understudy.vocabulary.pieces import Piece
 
 if TYPE_CHECKING:
@@ -114,13 +122,10 @@ class _StreamedTurn:
 
     def _pieces(self) -> Iterator[Piece]:
         stream: object = self._model.stream(self._request)
-        if isinstance(stream, Coroutine):
-            stream.close()  # else Python warns that nobody awaited it
-        if isinstance(stream, (Coroutine, AsyncIterator)):
-            raise bad_stream(self._record, f"got {type(stream).__name__}; write stream as a plain generator")
-        if isinstance(stream, (str, bytes)) or not isinstance(stream, Iterable):
-            raise bad_stream(self._record, f"got {type(stream).__name__}, expected an iterator of pieces")
-        return iter(cast("Iterable[Piece]", stream))
+        try:
+            return pieces_returned(stream)
+        except WrongReturn as wrong:
+            raise bad_stream(self._record, str(wrong)) from None
 
     def _take(self, piece: Piece) -> None:
         try:

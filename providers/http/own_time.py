@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from typing import cast
 
 from understudy.errors import ProviderTimeout, RunTimedOut
 from understudy.vocabulary.context.scope import current_scope, enter_scope, leave_scope
 from understudy.vocabulary.models import Model, name_of
 from understudy.vocabulary.pieces import Piece
+
+_END = object()
 
 
 class OwnTime:
@@ -60,7 +63,7 @@ class OwnTime:
             return
         while True:
             with self.limits():
-                piece = next(pieces, None)
-            if piece is None:
+                piece = next(pieces, _END)  # None may be what a wrong stream yields
+            if piece is _END:
                 return
-            yield piece
+            yield cast(Piece, piece)

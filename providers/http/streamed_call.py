@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from understudy.errors import ProviderError
 from understudy.providers.wire.blocks import held_back
-from understudy.providers.wire.endings import unfinished, usage_of, with_usage_of
+from understudy.providers.wire.endings import unfinished, usage_of, with_partial, with_usage_of
 from understudy.providers.wire.stream_decoder import StreamDecoder
 from understudy.vocabulary.context.scope import account_of_turn
 from understudy.vocabulary.messages import ModelTurn
@@ -176,9 +176,10 @@ def shown(begun: Begun, failed: Sequence[ModelTurn], *, is_paid: bool = False) -
             pieces = chain(held, rest)
             yield from (_with_usage(piece, failed) for piece in pieces) if failed else pieces
         except ProviderError as error:
-            if error.partial is not None:
-                error.partial = with_usage_of([*failed, error.partial], error.partial)
-            raise
+            if not failed or error.partial is None:
+                raise
+            whole = with_usage_of([*failed, error.partial], error.partial)
+            raise with_partial(error, whole) from error.__cause__
         except BaseException:
             if account is not None and failed:
                 account.pay_ahead(usage_of(failed))

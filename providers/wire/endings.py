@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 
 from understudy.errors import BadReply, ProviderError
@@ -66,3 +67,10 @@ def with_usage_of(failed: Sequence[ModelTurn], last: ModelTurn | None) -> ModelT
     if not failed or (len(failed) == 1 and last is not None):
         return last
     return replace(ModelTurn(()) if last is None else last, usage=usage_of(failed))
+
+
+def with_partial(error: ProviderError, partial: ModelTurn | None) -> ProviderError:
+    """Return a copy of an error with this partial turn. The error itself stays: a user's model may raise one object each time."""
+    made = copy(error).with_traceback(error.__traceback__)
+    made.partial = partial
+    return made

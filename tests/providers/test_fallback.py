@@ -40,6 +40,12 @@ ANY_ARGUMENTS: Any = FallbackModel
 """For a caller's mistakes."""
 BUSY = RateLimited("slow down", provider="a", status=429, retryable=True)
 
+PRICES = dict.fromkeys(
+    ["test:first", "test:a", "test:b", "test:c", "test:fine", "openai:m", "Streaming", "Hanging"],
+    us.Price(input=1, output=1),
+)
+BUDGETS = [None, us.Budget(total_tokens=1_000, prices=PRICES), us.Budget(cost_usd=1.0, prices=PRICES)]
+
 
 @dataclass
 class Verdict:
@@ -135,6 +141,14 @@ def streams_with_100_lost() -> OpenAI:
     return OpenAI("m", api_key="k", transport=Answers(lost, fine), timing=FakeTime().timing())
 
 
+def whole(model: FallbackModel) -> str:
+    return model.complete(HELLO).text
+
+
+def in_pieces(model: FallbackModel) -> str:
+    return "".join(piece.text for piece in model.stream(HELLO) if isinstance(piece, TextPiece))
+
+
 def says_seven() -> FunctionModel:
     return FunctionModel(lambda _: says("Seven."))
 
@@ -171,7 +185,7 @@ def test_the_next_model_is_asked_after_errors_that_another_model_may_not_have(er
     else:
         with pytest.raises(type(error)) as caught:
             model.complete(HELLO)
-        assert caught.value is error
+        assert str(caught.value) == str(error)
 
 
 @pytest.mark.parametrize(
@@ -304,7 +318,7 @@ def test_a_stream_goes_to_the_next_model_until_a_piece_was_shown() -> None:
 
     pieces = list(FallbackModel([first, second]).stream(HELLO))
 
-    assert pieces == [TextPiece("Se"), TextPiece("ven."), TurnEnd(usage=us.Usage(1, 2), model="Streaming")]
+    assert pieces == [TextPiece("Se"), TextPiece("ven."), TurnEnd(usage=us.Usage(11, 2), model="Streaming")]
     assert (first.closed, second.closed) == (True, True)
 
 
@@ -334,6 +348,34 @@ def test_it_streams_if_one_of_its_models_does() -> None:
     assert not can_stream(FallbackModel([Failing(BUSY), Failing(BUSY)]))
 
 
+@pytest.mark.parametrize("lost", [ProviderError("lost", retryable=True), ConnectionError("lost"), TimeoutError("late")])
+def test_an_error_after_a_piece_was_shown_has_what_came_and_the_tokens_of_all(lost: Exception) -> None:
+    second = Streaming(UsagePiece(us.Usage(10, 0)), TextPiece("Se"), lost)
+
+    with pytest.raises(ProviderError) as caught:
+        list(FallbackModel([Spending100(), second]).stream(HELLO))
+
+    partial = caught.value.partial
+    assert partial is not None and (partial.text, partial.usage) == ("Se", us.Usage(110, 0))
+
+
+@pytest.mark.parametrize("ask", [whole, in_pieces])
+def test_an_error_that_a_model_raises_again_and_again_stays_as_it_is(ask: Callable[[FallbackModel], str]) -> None:
+    model, other = Spending100(), Spending100()
+    other.error = model.error
+    told: list[object] = []
+
+    for _ in range(2):
+        with pytest.raises(ProviderError) as caught:
+            ask(FallbackModel([model, other]))
+        told.append((caught.value.partial and caught.value.partial.usage, len(caught.value.__notes__)))
+
+    assert told == [(us.Usage(200, 0), 2)] * 2
+    assert isinstance(model.error, ProviderError) and model.error.partial is not None
+    assert (model.error.partial.usage, model.error.retries_used_up) == (us.Usage(100, 0), False)
+    assert not hasattr(model.error, "__notes__")
+
+
 # --- in runs
 
 
@@ -355,14 +397,6 @@ class Hanging:
     def stream(self, request: ModelRequest) -> Iterator[Piece]:
         yield from self.pieces
         self.complete(request)
-
-
-def whole(model: FallbackModel) -> str:
-    return model.complete(HELLO).text
-
-
-def in_pieces(model: FallbackModel) -> str:
-    return "".join(piece.text for piece in model.stream(HELLO) if isinstance(piece, TextPiece))
 
 
 @pytest.mark.parametrize("ask", [whole, in_pieces])
@@ -423,6 +457,24 @@ def test_no_other_model_is_asked_once_the_run_is_over(
     assert second.asked == 0
 
 
+@pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.parametrize(
+    "first",
+    [
+        lambda: Streaming(UsagePiece(us.Usage(100, 0)), ProviderError("lost", retryable=True)),
+        lambda: Streaming(UsagePiece(us.Usage(100, 0)), ConnectionError("lost")),
+        lambda: Hanging(UsagePiece(us.Usage(100, 0))),
+    ],
+    ids=["an error without a turn", "an error of another kind", "no time left"],
+)
+def test_the_tokens_that_a_stream_told_before_it_failed_are_charged(
+    first: Callable[[], Any], budget: us.Budget | None
+) -> None:
+    agent = us.Agent("clerk", model=FallbackModel([first(), Spending10()]), budget=budget)
+
+    assert agent.submit("How many?").result(10.0).usage.input_tokens == 110
+
+
 def test_a_streamed_run_asks_the_next_model_when_a_server_never_answers() -> None:
     def silent(connection: socket.socket, over: threading.Event) -> None:
         over.wait(60.0)
@@ -431,12 +483,6 @@ def test_a_streamed_run_asks_the_next_model_when_a_server_never_answers() -> Non
         hung = OpenAI("m", api_key="k", base_url=address, model_timeout=0.2)
         with us.Agent("clerk", model=FallbackModel([hung, says_seven()])).stream("How many?") as events:
             assert events.result().text == "Seven."
-
-
-PRICES = dict.fromkeys(
-    ["test:first", "test:a", "test:b", "test:c", "test:fine", "openai:m"], us.Price(input=1, output=1)
-)
-BUDGETS = [None, us.Budget(total_tokens=1_000, prices=PRICES), us.Budget(cost_usd=1.0, prices=PRICES)]
 
 
 @pytest.mark.parametrize("budget", BUDGETS)
@@ -591,6 +637,49 @@ def test_a_typed_answer_comes_in_a_form_that_every_model_has(models: list[str], 
 def test_wrong_values_are_errors_when_it_is_made(make: Callable[[], object], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         make()
+
+
+class Wrong:
+    """A model that returns a value, in one and as its stream."""
+
+    provider, model = "test", "wrong"
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def complete(self, request: ModelRequest) -> Any:
+        return self.value
+
+    def stream(self, request: ModelRequest) -> Any:
+        return self.value
+
+
+@pytest.mark.parametrize(
+    ("ask", "value", "text"),
+    [
+        (whole, None, "returned no turn: got None, expected a ModelTurn"),
+        (whole, 7, "returned no turn: got a value of type int, expected a ModelTurn"),
+        (in_pieces, None, "streamed no turn: got NoneType, expected an iterator of pieces"),
+        (in_pieces, 7, "streamed no turn: got int, expected an iterator of pieces"),
+        (in_pieces, "Seven.", "streamed no turn: got str, expected an iterator of pieces"),
+    ],
+)
+def test_a_model_that_gives_no_turn_is_named_and_no_other_model_is_asked(
+    ask: Callable[[FallbackModel], str], value: object, text: str
+) -> None:
+    second = Failing(BUSY)
+
+    with pytest.raises(BadReply, match=f"test:wrong, a model of a FallbackModel, {text}"):
+        ask(FallbackModel([Wrong(value), second]))
+    assert second.asked == 0
+
+
+def test_none_among_the_pieces_of_a_model_with_a_time_of_its_own_is_a_wrong_piece_and_not_the_end() -> None:
+    wrong: Any = None
+    agent = us.Agent("clerk", model=FallbackModel([Hanging(TextPiece("Se"), wrong), says_seven()]))
+
+    with pytest.raises(BadReply, match="a model's stream yields pieces such as TextPiece, got NoneType"):
+        agent.submit("How many?").result(10.0)
 
 
 def leaves(error: ProviderError) -> bool:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Protocol, TypeAlias, cast, runtime_checkable
 
-from .checks import checked_plain
+from .checks import WrongReturn, checked_plain
 from .messages import ModelRequest, ModelTurn, Settings
 from .pieces import Piece
 from .presets import PRESETS
@@ -211,6 +211,22 @@ def can_stream(model: object) -> bool:
         if "complete" in vars(cls):
             return False
     return False
+
+
+def pieces_returned(stream: object) -> Iterator[Piece]:
+    """Return an iterator over what a model's `stream` returned.
+
+    Raises:
+        WrongReturn: it is no iterator of pieces; a coroutine is closed.
+    """
+    kind = type(stream).__name__
+    if isinstance(stream, Coroutine):
+        cast("Coroutine[object, object, object]", stream).close()  # else Python warns that nobody awaited it
+    if isinstance(stream, (Coroutine, AsyncIterator)):
+        raise WrongReturn(f"got {kind}; write stream as a plain generator")
+    if isinstance(stream, (str, bytes)) or not isinstance(stream, Iterable):
+        raise WrongReturn(f"got {kind}, expected an iterator of pieces")
+    return iter(cast("Iterable[Piece]", stream))
 
 
 def check_settings(model: object, settings: Settings) -> None:
