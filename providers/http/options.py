@@ -8,6 +8,8 @@ from urllib.parse import urlsplit
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*")
 """What stands in a path begins with a letter or digit: servers read `..` as the folder above."""
+HOST = re.compile(r"[A-Za-z0-9._\-\u0080-\U0010ffff]+|[0-9A-Fa-f:.]+(%[A-Za-z0-9._-]+)?")
+"""Names, letters of any language included, and IPv4 and IPv6 addresses."""
 METHODS = ("/chat/completions", "/responses", "/v1/messages", ":generateContent", ":streamGenerateContent")
 """Ends of paths that clients add to an address."""
 
@@ -33,6 +35,8 @@ def checked_url(url: str, name: str = "base_url") -> str:
 
 def _problem_of(url: str) -> str:
     """Return the problem of an address, or an empty text; it quotes nothing, as any part may be a key or password."""
+    if " " in url or not url.isprintable():  # urlsplit leaves some of these out
+        return ", and must not hold a space, a line break or another character that is not shown"
     try:
         parts = urlsplit(url)
         _ = parts.port
@@ -44,6 +48,8 @@ def _problem_of(url: str) -> str:
         return ", and must not hold a query or fragment; pass the key by its own parameter"
     if parts.scheme not in ("http", "https") or not parts.hostname:
         return ", and has no 'http://' or 'https://' with a host after it"
+    if not HOST.fullmatch(parts.hostname):
+        return ", and its host has a character that no host's name has"
     added = next((method for method in METHODS if parts.path.rstrip("/").endswith(method)), "")
     return f", and must end before {added!r}, which the client adds" if added else ""
 

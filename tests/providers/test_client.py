@@ -119,6 +119,40 @@ def test_wrong_options_are_refused_when_the_client_is_made(make: type[OpenAI]) -
         make(7)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # a caller's mistake
 
 
+GOOD = [
+    "http://h",
+    "http://h_1:80/v1",
+    "http://127.0.0.1:9",
+    "http://[::1]:80",
+    "http://[fe80::1%eth0]/v1",
+    "https://bücher.test",
+]
+UNSHOWN = [
+    "http://h h",
+    "http://h/a b",
+    " http://h",
+    "http://h\n",
+    "http://h/v1\r\n",
+    "http://h\t",
+    "http://\0",
+    "http://h\u200b",
+]
+
+
+@pytest.mark.parametrize("address", [*UNSHOWN, "http://h<h", "http://h%20h", "http://h,h", 'http://"h"', "http://h\\h"])
+def test_an_address_with_a_character_that_none_has_is_refused_and_not_quoted(address: str) -> None:
+    problem = "must not hold a space, a line break" if address in UNSHOWN else "a character that no host's name has"
+    for make in (OpenAI, with_preset):
+        with pytest.raises(ValueError, match=problem) as caught:
+            make("m", base_url=address)
+        assert address not in str(caught.value)
+
+
+@pytest.mark.parametrize("address", GOOD)
+def test_hosts_may_be_names_in_any_language_and_addresses_of_both_kinds(address: str) -> None:
+    assert OpenAI("m", base_url=address).base_url == address
+
+
 def gemini_v1(model: str, *, base_url: str) -> Gemini:
     return Gemini(model, base_url=base_url, api_version="v1")
 
