@@ -20,7 +20,7 @@ from understudy.vocabulary.models import (
     streamed_timeout_of,
     timeout_of,
 )
-from understudy.vocabulary.pieces import Piece, is_visible, pieces_of
+from understudy.vocabulary.pieces import Piece, TurnEnd, is_visible, pieces_of
 
 from .own_time import OwnTime
 from .streamed_call import Begun
@@ -58,6 +58,8 @@ def _pieces(model: Model, request: ModelRequest) -> Generator[Piece]:
         for piece in own.limited(given):
             seen.append(piece)
             yield piece
+        if not any(isinstance(piece, TurnEnd) for piece in seen):
+            raise _without_end(model, seen)
     except ProviderError as error:
         partial = _partial_of(seen) if error.partial is None else None
         if partial is None:
@@ -79,6 +81,17 @@ def _stream_of(model: StreamingModel, request: ModelRequest) -> Iterator[Piece]:
         raise _no_turn(model, f"streamed no turn: {wrong}") from None
 
 
+def _without_end(model: Model, pieces: Sequence[Piece]) -> BadReply:
+    """Make the error of a stream without its last piece: it was cut off, and may be asked for again, if no piece is wrong."""
+    assembler = TurnAssembler()
+    try:
+        for piece in pieces:
+            assembler.add(piece)
+    except (TypeError, ValueError) as wrong:
+        return _no_turn(model, f"streamed no turn: {wrong}")
+    return _no_turn(model, "streamed no turn: the turn has no end: a TurnEnd must be the last piece", cut_off=True)
+
+
 def _partial_of(pieces: Sequence[Piece]) -> ModelTurn | None:
     """Return what came of a turn, for its tokens are paid for; None if nothing came."""
     assembler = TurnAssembler()
@@ -93,8 +106,9 @@ def _partial_of(pieces: Sequence[Piece]) -> ModelTurn | None:
     return partial if partial.parts or partial.usage != NO_USAGE else None
 
 
-def _no_turn(model: Model, fault: str) -> BadReply:
-    return BadReply(f"{name_of(model)}, a model of a FallbackModel, {fault}", provider=type(model).__name__)
+def _no_turn(model: Model, fault: str, *, cut_off: bool = False) -> BadReply:
+    text = f"{name_of(model)}, a model of a FallbackModel, {fault}"
+    return BadReply(text, provider=type(model).__name__, retryable=cut_off)
 
 
 def as_provider_error(model: Model, error: Exception, partial: ModelTurn | None = None) -> ProviderError:

@@ -348,6 +348,27 @@ def test_it_streams_if_one_of_its_models_does() -> None:
     assert not can_stream(FallbackModel([Failing(BUSY), Failing(BUSY)]))
 
 
+@pytest.mark.parametrize(
+    ("pieces", "fault", "goes_on"),
+    [
+        ([], "a TurnEnd must be the last piece", True),
+        ([UsagePiece(us.Usage(10, 0))], "a TurnEnd must be the last piece", True),
+        ([TextPiece("Se")], "a TurnEnd must be the last piece", False),
+        ([None], "pieces such as TextPiece, got NoneType", False),
+    ],
+)
+def test_the_next_model_is_asked_if_a_stream_ends_before_a_piece_was_shown(
+    pieces: Any, fault: str, *, goes_on: bool
+) -> None:
+    model = FallbackModel([Streaming(*pieces), says_seven()])
+
+    if goes_on:
+        assert in_pieces(model) == "Seven."
+    else:
+        with pytest.raises(BadReply, match=f"Streaming, a model of a FallbackModel, streamed no turn: .*{fault}"):
+            in_pieces(model)
+
+
 @pytest.mark.parametrize("lost", [ProviderError("lost", retryable=True), ConnectionError("lost"), TimeoutError("late")])
 def test_an_error_after_a_piece_was_shown_has_what_came_and_the_tokens_of_all(lost: Exception) -> None:
     second = Streaming(UsagePiece(us.Usage(10, 0)), TextPiece("Se"), lost)
