@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 from understudy.errors import ProviderError, ProviderTimeout, RateLimited, RunCancelled, RunTimedOut, in_words
 from understudy.providers.catalogue import resolve
-from understudy.providers.http.asked_model import as_provider_error, begun_by, turn_of
+from understudy.providers.http.asked_model import as_provider_error, begun_by, spent_until, turn_of
 from understudy.providers.http.elsewhere import asked_elsewhere_after, asked_once
 from understudy.providers.http.streamed_call import shown
 from understudy.providers.wire.endings import usage_of, with_partial, with_usage_of
@@ -122,13 +122,14 @@ class FallbackModel:
                     return model, ask(model), failed
             except (ProviderError, ConnectionError, TimeoutError) as caught:
                 error = caught if isinstance(caught, ProviderError) else as_provider_error(model, caught)
-                if error.partial is not None:
-                    failed.append(error.partial)
+                spent = spent_until(error, account, before)
+                if spent is not None:
+                    failed.append(spent)
                 if is_last or not _takes_another(goes_on, error, model, notes, failed):
                     notes.append(f"it is the error of {name_of(model)}")
                     raise _last(error, notes, failed, is_last) from error.__cause__
-                if account is not None and error.partial is not None:
-                    account.pay_failed(error.partial.usage, before)
+                if account is not None and spent is not None:
+                    account.pay_failed(spent.usage, before)
                 notes.append(f"before it, {name_of(model)} failed: {type(error).__name__}: {error}")
                 if scope is not None:  # the run may have ended while the model or the user's function worked
                     scope.check()

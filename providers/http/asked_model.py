@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from understudy.errors import BadReply, ProviderError
 from understudy.orchestration.agent.turn_checks import fault_of_usage
 from understudy.orchestration.streaming.turn_assembler import TurnAssembler
 from understudy.providers.wire.endings import with_partial
 from understudy.vocabulary.checks import WrongReturn, found_instead
-from understudy.vocabulary.messages import NO_USAGE, ModelRequest, ModelTurn
+from understudy.vocabulary.messages import NO_USAGE, ModelRequest, ModelTurn, Usage
 from understudy.vocabulary.models import (
     Model,
     StreamingModel,
@@ -24,6 +24,9 @@ from understudy.vocabulary.pieces import Piece, TurnEnd, is_visible, pieces_of
 
 from .own_time import OwnTime
 from .streamed_call import Begun
+
+if TYPE_CHECKING:
+    from understudy.vocabulary.context.account import Account
 
 
 def turn_of(model: Model, request: ModelRequest) -> ModelTurn:
@@ -109,6 +112,20 @@ def _partial_of(pieces: Sequence[Piece]) -> ModelTurn | None:
 def _no_turn(model: Model, fault: str, *, cut_off: bool = False) -> BadReply:
     text = f"{name_of(model)}, a model of a FallbackModel, {fault}"
     return BadReply(text, provider=type(model).__name__, retryable=cut_off)
+
+
+def spent_until(error: ProviderError, account: Account | None, before: Usage | None) -> ModelTurn | None:
+    """Return the turn that a model has spent tokens on until its error, also if the error tells none; None if there is none.
+
+    Args:
+        error: the model's error.
+        account: the account of the turn, if there is one.
+        before: what was prepaid when the model was asked.
+    """
+    if error.partial is not None or account is None:
+        return error.partial
+    prepaid = account.prepaid_since(before)  # by a model that asks others, and ran out of its time
+    return ModelTurn((), usage=prepaid) if prepaid.total_tokens else None
 
 
 def as_provider_error(model: Model, error: Exception, partial: ModelTurn | None = None) -> ProviderError:

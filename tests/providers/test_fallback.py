@@ -496,6 +496,25 @@ def test_the_tokens_that_a_stream_told_before_it_failed_are_charged(
     assert agent.submit("How many?").result(10.0).usage.input_tokens == 110
 
 
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_the_tokens_of_a_nested_one_that_runs_out_of_time_between_its_models_are_charged(
+    budget: us.Budget | None,
+) -> None:
+    class Late(Spending100):
+        def complete(self, request: ModelRequest) -> ModelTurn:
+            scope = current_scope()
+            assert scope is not None
+            while not scope.is_over:
+                time.sleep(0.01)
+            return super().complete(request)
+
+    nested = FallbackModel([Late(), Failing(BUSY, "b")])
+    nested.model_timeout = 0.05
+    agent = us.Agent("clerk", model=FallbackModel([nested, Spending10()]), budget=budget)
+
+    assert agent.run("How many?").usage.input_tokens == 110
+
+
 def test_a_streamed_run_asks_the_next_model_when_a_server_never_answers() -> None:
     def silent(connection: socket.socket, over: threading.Event) -> None:
         over.wait(60.0)

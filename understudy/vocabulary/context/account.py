@@ -110,7 +110,7 @@ class Account:
         """Charge the present model call at the price of this model from now on, until its turn is charged.
 
         Returns:
-            What was prepaid for the turn before, for `pay_failed`.
+            What was prepaid for the turn before, for `pay_failed` and `prepaid_since`.
         """
         self._price_now = self._price_of(model)
         return self._ahead
@@ -122,8 +122,14 @@ class Account:
             usage: all tokens of that model. It may have prepaid a part of them itself; that part is not charged again.
             before: what was prepaid when the model was asked, as `asks` returned it.
         """
-        prepaid = NO_USAGE if self._ahead is None else self._ahead if before is None else _beyond(self._ahead, before)
+        prepaid = self.prepaid_since(before)
         self._pay_ahead(usage if prepaid == NO_USAGE else _beyond(usage, prepaid))
+
+    def prepaid_since(self, before: Usage | None) -> Usage:
+        """Return what was prepaid for the turn since `asks` returned `before`."""
+        if self._ahead is None or before is None:
+            return self._ahead or NO_USAGE
+        return _beyond(self._ahead, before)
 
     def charge_call_of(self, model: str, usage: Usage) -> None:
         """Charge a call of another model than the run's own, at the price of that one."""
