@@ -389,8 +389,6 @@ def test_no_recorder_hides_what_is_no_rule(given: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("given", [None, 7, 0, "no", [], Thing()], ids=repr)
 def test_a_replay_is_not_strict_by_a_slip(given: Any, tmp_path: Path) -> None:
-    us.Recorder(tmp_path / "tape.jsonl").close()
-
     with pytest.raises(TypeError, match="Replay: strict must be True or False"):
         us.Replay(tmp_path / "tape.jsonl", strict=given)
 
