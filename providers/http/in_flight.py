@@ -46,7 +46,7 @@ class InFlight:
             RunTimedOut: its deadline passed while waiting.
         """
         slots = self.slots  # kept for `finally`: a forked child has new slots
-        waited = slots.take(current_scope())
+        waited = slots.take()
         try:
             yield waited
         finally:
@@ -85,8 +85,11 @@ class Slots:
         self._lock = threading.Lock()
         """Guards the number, the queue and what each waiter has."""
 
-    def take(self, scope: Scope | None, until: float = inf, clock: Callable[[], float] = time.monotonic) -> bool:
-        """Take a slot; return whether the call had to wait. `until` is when the call must end, on the clock."""
+    def take(self, until: float = inf, clock: Callable[[], float] = time.monotonic) -> bool:
+        """Take a slot; return whether the call had to wait, within the current scope.
+
+        `until` is when the call must end, on the clock.
+        """
         with self._lock:
             if self.free > 0:
                 self.free -= 1
@@ -94,7 +97,7 @@ class Slots:
             waiter = _Waiter()
             self.queue.append(waiter)
         try:
-            self._wait(waiter, scope, until, clock)
+            self._wait(waiter, current_scope(), until, clock)
         except BaseException:
             self._leave(waiter)
             raise

@@ -110,13 +110,14 @@ class Limiter:
                 retries=int(self.rates.retries),
             )
 
-    def admit(self, call: Call, until: float, scope: Scope | None) -> bool:
-        """Wait until a request may be sent; return whether it had to wait."""
+    def admit(self, call: Call, until: float) -> bool:
+        """Wait until a request may be sent, within the current scope; return whether it had to wait."""
         with self._lock:
             if not self._queue and self.rates.admits(call, self.clock()):
                 return False
             waiter = _Waiter(call, len(self._queue))
             self._queue.append(waiter)
+        scope = current_scope()
         remove = None if scope is None else scope.on_cancel_at_once(waiter.woken.set)
         try:
             self._wait(waiter, until, scope)
@@ -270,13 +271,12 @@ class Call(Sent):
             RateLimited: the limits let it go later than the call may take; raised at once.
             ProviderTimeout: outside of a run, the time of the call passed while waiting.
         """
-        scope = current_scope()
         limiter = self._limiter
         slots = self._slots = self._gate.slots  # kept for the end, as the rates: a forked child has new ones
-        waited = slots.take(scope, self._until, limiter.clock)
+        waited = slots.take(self._until, limiter.clock)
         self.rates = limiter.rates
         try:
-            self.waited = limiter.admit(self, self._until, scope) or waited
+            self.waited = limiter.admit(self, self._until) or waited
         except BaseException:
             slots.give_back()
             raise

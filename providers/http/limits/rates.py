@@ -146,7 +146,8 @@ class Rates:
         self._refusals = 0
         if self.retries < RETRIES:
             self.retries = min(RETRIES, self.retries + GIVEN_BACK)
-        self._pace.succeeded(sent.at)
+        if self._is_limited:  # else there is no pace
+            self._pace.succeeded(sent.at)
         if used is not None:
             used = min(used, self._most_tokens)
             if "tokens" in self._own:
