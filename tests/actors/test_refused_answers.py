@@ -20,17 +20,17 @@ def by_tool(*texts: str) -> list[us.Piece]:
 REFUSED: dict[str, tuple[str, list[list[us.Piece]], dict[str, Any]]] = {
     "type": (
         "output_type",
-        [text_turn('{"answer": ', '"x1234"}'), text_turn('{"answer": 5}')],
+        [text_turn('{"answer": ', '"wrong"}'), text_turn('{"answer": 5}')],
         {"output_type": int, "output_mode": "native"},
     ),
     "type by a tool": (
         "output_type",
-        [by_tool('{"answer": ', '"x1234"}'), by_tool('{"answer": 5}')],
+        [by_tool('{"answer": ', '"wrong"}'), by_tool('{"answer": 5}')],
         {"output_type": int, "output_mode": "tool"},
     ),
     "criterion": (
         "criteria",
-        [text_turn("12", "34"), text_turn("5 DONE")],
+        [text_turn("wr", "ong"), text_turn("5 DONE")],
         {"criteria": [us.KeywordCriteria("DONE")]},
     ),
 }
@@ -50,14 +50,14 @@ def test_an_answer_that_is_refused_is_taken_back(kind: str, hold: Any) -> None:
     assert isinstance(dropped, us.TurnDropped) and isinstance(finished, us.TurnFinished)
     assert (dropped.turn, dropped.attempt, dropped.by) == (1, 1, by)
     told = b"".join([encode_event(event) for event in events])
-    assert (b"1234" in told) == (hold is None)
+    assert (b"wrong" in told) == (hold is None)
     last = events[-1]
     assert isinstance(last, us.RunFinished) and "5" in last.outcome.text
     for encoder in (us.AguiEncoder(thread_id="t", run_id="r"), us.AiSdkEncoder("m")):
         chunks = [chunk for event in events for chunk in encoder.encode(event)]
         begun = [str(chunk["id"]) for chunk in chunks if chunk["type"] == "text-start"]
         assert len(begun) <= (2 if hold is None else 1)
-        assert b"1234" not in told or [
+        assert b"wrong" not in told or [
             chunk for chunk in chunks if "dropped" in str(chunk) or chunk["type"] == "reset-step"
         ]
 

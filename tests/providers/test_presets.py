@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from collections.abc import Generator
@@ -457,7 +458,7 @@ HOUSE = Preset(name="house", address="https://models.test", key_variables=("HOUS
 
 
 def test_help_explains_each_field_of_a_preset() -> None:
-    explained = re.findall(r"^ {8}(\w+): ", Preset.__doc__ or "", re.MULTILINE)
+    explained = re.findall(r"^ {4}(\w+): ", inspect.getdoc(Preset) or "", re.MULTILINE)
 
     assert [name for name in explained if name not in ("TypeError", "ValueError")] == [f.name for f in fields(Preset)]
 
