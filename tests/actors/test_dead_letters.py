@@ -129,7 +129,7 @@ def test_a_message_to_an_actor_that_has_stopped(system: us.ActorSystem) -> None:
     ref.stop(timeout=WAIT)
 
     before = time.time()
-    ref.tell({"card": "4111 1111 1111 1111"})
+    ref.tell({"card": "my number"})
     with pytest.raises(us.AgentDown):
         ref.ask(7)
     after = time.time()
@@ -138,7 +138,7 @@ def test_a_message_to_an_actor_that_has_stopped(system: us.ActorSystem) -> None:
     assert (told.address, told.reason, told.message_type) == ("shop/ann", "stopped", "dict")
     assert (asked.address, asked.reason, asked.message_type) == ("shop/ann", "stopped", "int")
     assert before <= told.at <= asked.at <= after
-    assert "4111" not in repr(told)
+    assert "number" not in repr(told)
     assert (system.health().dead_letters, reasons(system)) == (2, {"stopped": 2})
 
 
