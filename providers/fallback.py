@@ -51,8 +51,8 @@ class FallbackModel:
 
     Each call begins with the first model. The next model is asked when the one before has used up its own retries. Only a key
     that the provider refuses for a while (`RateLimited`), or whose limits mean a wait of more than a second, is not waited for,
-    as long as another model is left. In a stream no
-    other model is asked once a reader was shown a piece of the answer: the error ends the call.
+    as long as another model is left. In a stream no other model is asked once a reader was shown a piece of the answer: the
+    error ends the call.
 
     The history goes to each model as far as its API takes it, as after any change of the model. In a run each model may take
     its own `model_timeout` (`streamed_timeout` in a stream), as far as the run and the agent's `model_timeout` leave it.

@@ -38,6 +38,7 @@ class VertexClaude(VertexModel):
     """
 
     publisher = "anthropic"
+    _added_ends = (":rawPredict", ":streamRawPredict")
 
     def __init__(
         self,

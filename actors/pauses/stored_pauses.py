@@ -138,9 +138,9 @@ class StoredPauses:
         return str(token)
 
     def _stored(self, record: RunRecord, paused: PausedRun, keep: float | None) -> bool:
-        # With a journal, in one transaction with a look at who has the run. Whoever takes it over looks for its pause
-        # after that, and so finds each pause that was ever stored: no other one can come between, from a frozen process
-        # or from a server that commits for a process that was killed.
+        # With a journal, the transaction also checks that this process has the run. A process that takes the run over looks
+        # for its pause afterwards. So it finds every pause of the run, and nobody can store another one later: neither a
+        # frozen process, nor the server for a process that was killed.
         if record.journal is not None and isinstance(self._store, PauseTable):
             return self._store.put(paused, keep=keep, check=record.journal.journal.check_held)
         return _yes_or_no("put", self._store.put(paused, keep=keep))

@@ -40,6 +40,7 @@ class Anthropic(HttpModel):
     provider = "anthropic"
     _address_variable = "ANTHROPIC_BASE_URL"
     _added_version = "v1"
+    _added_ends = ("/v1/messages",)
 
     def __init__(
         self,

@@ -35,6 +35,7 @@ class Gemini(HttpModel):
     """
 
     provider = "gemini"
+    _added_ends = (":generateContent", ":streamGenerateContent")
 
     def __init__(
         self,

@@ -29,6 +29,7 @@ class Vertex(VertexModel):
     """
 
     publisher = "google"
+    _added_ends = (":generateContent", ":streamGenerateContent")
 
     def _check_maker(self) -> None:
         if self.model.startswith("claude"):

@@ -20,10 +20,10 @@ from understudy.vocabulary.models import (
     streamed_timeout_of,
     timeout_of,
 )
-from understudy.vocabulary.pieces import Piece, TurnEnd, is_visible, pieces_of
+from understudy.vocabulary.pieces import Piece, TurnEnd, pieces_of
 
 from .own_time import OwnTime
-from .streamed_call import Begun
+from .streamed_call import Begun, until_shown
 
 if TYPE_CHECKING:
     from understudy.vocabulary.context.account import Account
@@ -40,13 +40,7 @@ def turn_of(model: Model, request: ModelRequest) -> ModelTurn:
 
 def begun_by(model: Model, request: ModelRequest) -> Begun:
     """Ask for a turn, and read it until the first piece that readers see."""
-    pieces = _pieces(model, request)
-    held: list[Piece] = []
-    for piece in pieces:
-        held.append(piece)
-        if is_visible(piece):
-            break
-    return held, pieces
+    return until_shown(_pieces(model, request))
 
 
 def _pieces(model: Model, request: ModelRequest) -> Generator[Piece]:

@@ -62,6 +62,8 @@ class HttpModel(ABC):
     """The environment variable of the address; empty if there is none."""
     _added_version: str = ""
     """The version that the client adds to the address; empty if the address has it."""
+    _added_ends: tuple[str, ...] = ()
+    """What the paths of its requests end in."""
 
     def __init__(
         self,
@@ -81,7 +83,7 @@ class HttpModel(ABC):
     ) -> None:
         self._given_key = checked_key(api_key, self._key_parameter)
         self.model = checked_model(model)
-        self.base_url = None if base_url is None else checked_root(base_url, self._added_version)
+        self.base_url = None if base_url is None else checked_root(base_url, self._added_version, self._added_ends)
         self._timeout = checked_seconds("timeout", timeout)
         self.idle_timeout = checked_seconds("idle_timeout", idle_timeout)
         streamed_timeout = None if isinstance(model_timeout, Unset) else model_timeout
@@ -263,7 +265,7 @@ class HttpModel(ABC):
         """Return the base address: the parameter, else the environment's, else `otherwise`."""
         found = None if self.base_url is not None else self._address_set()
         return self.base_url or (
-            checked_root(found, self._added_version, self._address_variable) if found else otherwise
+            checked_root(found, self._added_version, self._added_ends, self._address_variable) if found else otherwise
         )
 
     def _address_set(self) -> str | None:

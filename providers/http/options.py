@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -10,8 +11,6 @@ ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*")
 """What stands in a path begins with a letter or digit: servers read `..` as the folder above."""
 HOST = re.compile(r"[A-Za-z0-9._\-\u0080-\U0010ffff]+|[0-9A-Fa-f:.]+(%[A-Za-z0-9._-]+)?")
 """Names, letters of any language included, and IPv4 and IPv6 addresses."""
-METHODS = ("/chat/completions", "/responses", "/v1/messages", ":generateContent", ":streamGenerateContent")
-"""Ends of paths that clients add to an address."""
 
 
 def checked_model(model: str) -> str:
@@ -50,13 +49,24 @@ def _problem_of(url: str) -> str:
         return ", and has no 'http://' or 'https://' with a host after it"
     if not HOST.fullmatch(parts.hostname):
         return ", and its host has a character that no host's name has"
-    added = next((method for method in METHODS if parts.path.rstrip("/").endswith(method)), "")
-    return f", and must end before {added!r}, which the client adds" if added else ""
+    return ""
 
 
-def checked_root(url: str, version: str, name: str = "base_url") -> str:
-    """Return an address as `checked_url` does; it must end before the version, if the client adds one."""
+def checked_root(url: str, version: str, ends: Sequence[str] = (), name: str = "base_url") -> str:
+    """Return an address as `checked_url` does; it must end before what the client adds.
+
+    Args:
+        url: the address.
+        version: what the client adds first; empty for nothing.
+        ends: what paths of the client end in.
+        name: of the address in the error.
+    """
     root = checked_url(url, name)
+    added = next((end for end in ends if root.endswith(end)), "")
+    if added:
+        raise ValueError(
+            f"{name} must look like https://host/path, and must end before {added!r}, which the client adds"
+        )
     if version and root.endswith(f"/{version}"):
         raise ValueError(f"{name} must be the address without a version: the client adds '/{version}' itself")
     return root

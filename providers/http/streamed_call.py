@@ -62,13 +62,7 @@ class StreamedCall:
 
     def begun(self, key: Secret) -> Begun:
         """Make an attempt, and read it until the first piece that readers see. Raises as `HttpModel.stream` does."""
-        pieces = self._attempt(key)
-        held: list[Piece] = []
-        for piece in pieces:
-            held.append(piece)
-            if is_visible(piece):
-                break
-        return held, pieces
+        return until_shown(self._attempt(key))
 
     def _attempt(self, key: Secret) -> Generator[Piece]:
         outgoing = self.outgoing
@@ -159,6 +153,16 @@ def _is_stream(response: httpx.Response) -> bool:
     """Whether the body is a stream of events; an error is not, and some servers answer in one piece all the same."""
     kind = response.headers.get("content-type", "").lower()
     return 200 <= response.status_code < 300 and not kind.startswith("application/json")
+
+
+def until_shown(pieces: Generator[Piece]) -> Begun:
+    """Read a stream until the first piece that readers see."""
+    held: list[Piece] = []
+    for piece in pieces:
+        held.append(piece)
+        if is_visible(piece):
+            break
+    return held, pieces
 
 
 def shown(begun: Begun, failed: Sequence[ModelTurn], *, is_paid: bool = False) -> Generator[Piece]:

@@ -13,7 +13,7 @@ from understudy.vocabulary.messages import JsonObject, ModelRequest, ModelTurn
 from understudy.vocabulary.presets import Preset
 
 from . import wire
-from .compatible import address_in, checked_preset, dialect_of, fitted
+from .compatible import CHAT, address_in, checked_preset, dialect_of, fitted
 from .families import OPENAI, is_own_host
 from .stream import OpenAIStream
 
@@ -43,6 +43,7 @@ class OpenAI(HttpModel):
 
     provider = "openai"
     _address_variable = "OPENAI_BASE_URL"
+    _added_ends = (CHAT,)
 
     def __init__(
         self,
@@ -86,7 +87,7 @@ class OpenAI(HttpModel):
         return self.preset is not None or super()._has_given_address()
 
     def _url(self) -> str:
-        return f"{self._base()}/chat/completions"
+        return f"{self._base()}{CHAT}"
 
     def _auth(self, key: Secret) -> Mapping[str, str]:
         return {"authorization": f"Bearer {key.reveal()}"} if key.reveal() else {}

@@ -17,6 +17,9 @@ from .families import is_own_host
 from .sent_messages import DIALECT
 
 BRIDGE: JsonObject = {"role": "assistant", "content": "OK"}
+CHAT = "/chat/completions"
+"""The path of the method, behind the address of a server."""
+
 LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
@@ -28,7 +31,7 @@ def checked_preset(preset: str | Preset | None) -> Preset | None:
         return PRESETS[preset]
     if preset is None or isinstance(preset, Preset):
         if preset is not None:
-            checked_root(preset.address, preset.path.strip("/"), "the preset's address")
+            checked_root(preset.address, preset.path.strip("/"), (CHAT,), "the preset's address")
         return preset
     raise TypeError(f"preset must be a name or a Preset, got {type(preset).__name__}")
 

@@ -10,11 +10,8 @@ import json
 import os
 import shutil
 import subprocess
-import time
 from collections.abc import Generator
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +19,7 @@ import pytest
 import understudy as us
 from tests.support.http import HELLO, closed_port
 from tests.support.ollama import ERRORS, ROUNDS, Stand, ollama
+from tests.support.other_servers import wait_until_answers
 
 KEY = "sk-key-of-the-proxy-0123456789"
 START_TIMEOUT = 100.0  # Seconds; it imports for up to a minute on a busy machine.
@@ -61,7 +59,8 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Generator[Proxy]:
                 stderr=subprocess.STDOUT,
             )
             try:
-                _wait(process, port, folder / "log.txt")
+                log_file = folder / "log.txt"
+                wait_until_answers(process, port, "/health/liveliness", log_file, timeout=START_TIMEOUT, headers={})
                 yield Proxy(f"http://127.0.0.1:{port}", stand)
             finally:
                 process.terminate()
@@ -77,22 +76,6 @@ def _config(stand: Stand) -> dict[str, Any]:
         "litellm_settings": {"num_retries": 0},
         "router_settings": {"num_retries": 0, "disable_cooldowns": True},
     }
-
-
-def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    """Return when the proxy answers."""
-    end = time.monotonic() + START_TIMEOUT
-    while time.monotonic() < end and process.poll() is None:
-        connection = HTTPConnection("127.0.0.1", port, timeout=2)
-        try:
-            connection.request("GET", "/health/liveliness")
-            if connection.getresponse().status == 200:
-                return
-        except (OSError, HTTPException):
-            time.sleep(0.2)
-        finally:
-            connection.close()
-    pytest.fail(f"litellm did not start: {log.read_text()[-2000:]}", pytrace=False)
 
 
 def on_shelf(sku: str) -> int:

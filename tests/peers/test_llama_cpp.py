@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from collections.abc import Generator
 from dataclasses import dataclass, replace
-from http.client import HTTPConnection, HTTPException
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
 import understudy as us
 from tests.support.http import closed_port
+from tests.support.other_servers import wait_until_answers
 from tests.support.paths import ROOT
 from understudy.vocabulary.messages import ModelRequest, user_message
 
@@ -64,27 +62,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[Server]:
             [python, "-m", "llama_cpp.server", *words], cwd=folder, stdout=log, stderr=subprocess.STDOUT
         )
         try:
-            _wait(process, port, folder / "log.txt")
+            known = {"authorization": f"Bearer {KEY}"}
+            wait_until_answers(process, port, "/v1/models", folder / "log.txt", timeout=START_TIMEOUT, headers=known)
             yield Server(f"http://127.0.0.1:{port}")
         finally:
             process.terminate()
             process.wait(STOP_TIMEOUT)
-
-
-def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    """Return when the server answers."""
-    end = time.monotonic() + START_TIMEOUT
-    while time.monotonic() < end and process.poll() is None:
-        connection = HTTPConnection("127.0.0.1", port, timeout=2)
-        try:
-            connection.request("GET", "/v1/models", headers={"authorization": f"Bearer {KEY}"})
-            if connection.getresponse().status == 200:
-                return
-        except (OSError, HTTPException):
-            time.sleep(0.2)
-        finally:
-            connection.close()
-    pytest.fail(f"llama-cpp-python did not start: {log.read_text()[-2000:]}", pytrace=False)
 
 
 @dataclass

@@ -64,6 +64,7 @@ class OpenAIResponses(HttpModel):
 
     provider = "openai"
     _address_variable = "OPENAI_BASE_URL"
+    _added_ends = ("/responses",)
 
     def __init__(
         self,
