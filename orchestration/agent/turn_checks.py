@@ -33,7 +33,11 @@ MOST = 2**63
 _REASONS = frozenset(get_args(FinishReason))
 _ERROR_KINDS = frozenset(get_args(ToolErrorKind))
 _COUNTS = (
-    *("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "cache_write_1h_tokens"),
+    "input_tokens",
+    "output_tokens",
+    "cached_tokens",
+    "cache_write_tokens",
+    "cache_write_1h_tokens",
     "reasoning_tokens",
 )
 _KINDS: dict[type, str] = {

@@ -74,9 +74,8 @@ def _described(given: Mapping[str, JsonValue]) -> SettingsGrammar | None:
 
 def _model(agent: LocatedValue, registered: Registered) -> Model | None:
     """Return the model that is asked, with its fallbacks; None if the spec names none that can be made."""
-    models = list(
-        {id(model): model for _, model in models_in_turn(agent, registered)}.values()
-    )  # a user's may have no hash
+    by_id = {id(model): model for _, model in models_in_turn(agent, registered)}  # a user's may have no hash
+    models = list(by_id.values())
     return FallbackModel(models) if len(models) > 1 else next(iter(models), None)
 
 
