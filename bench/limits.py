@@ -52,7 +52,7 @@ def _limits(sizes: Sizes) -> Generator[Round]:
 
     def limited(limiter: Limiter, headers: dict[str, str]) -> None:
         with limiter.call(BODY) as call:
-            call.heard(headers)
+            call.headers = headers
             call.used(USAGE)
 
     sides: dict[str, Callable[[], object]] = {

@@ -33,7 +33,10 @@ class InFlight:
         self.slots = Slots(self.most)
 
     def resize(self, most: int) -> None:
-        """Change how many calls may be in flight. Calls beyond a smaller number go on; the next ones wait for them."""
+        """Change how many calls may be in flight; the caller holds the lock of the slots.
+
+        Calls beyond a smaller number go on; the next ones wait for them.
+        """
         more, self.most = most - self.most, most
         self.slots.add(more)
 
@@ -75,22 +78,26 @@ class _Waiter:
 
 
 class Slots:
-    """The slots of one process. A freed slot goes directly to the first waiter, so a later call cannot overtake it."""
+    """The slots of one process. A freed slot goes directly to the first waiter, so a later call cannot overtake it.
+
+    Attributes:
+        lock: guards the number, the queue and what each waiter has. A thread may take it again: a garbage collection
+            inside of it may close the generator of a stream, whose call ends then.
+    """
 
     def __init__(self, free: int) -> None:
         self.free = free
         """Free slots; above 0 only while the queue is empty, and below 0 after their number was made smaller."""
         self.queue: deque[_Waiter] = deque()
         self.most = free
-        self._lock = threading.Lock()
-        """Guards the number, the queue and what each waiter has."""
+        self.lock = threading.RLock()
 
     def take(self, until: float = inf, clock: Callable[[], float] = time.monotonic) -> bool:
         """Take a slot; return whether the call had to wait, within the current scope.
 
         `until` is when the call must end, on the clock.
         """
-        with self._lock:
+        with self.lock:
             if self.free > 0:
                 self.free -= 1
                 return False
@@ -104,19 +111,23 @@ class Slots:
         return True
 
     def give_back(self) -> None:
-        with self._lock:
-            self.free += 1
-            if self.queue:
-                self._hand_out()
+        with self.lock:
+            self.put_back()
+
+    def put_back(self) -> None:
+        """Give a slot back; the caller holds the lock."""
+        self.free += 1
+        if self.queue:
+            self.hand_out()
 
     def add(self, more: int) -> None:
-        """Add slots; a negative number takes some away, in use or not."""
-        with self._lock:
-            self.most += more
-            self.free += more
-            self._hand_out()
+        """Add slots; a negative number takes some away, in use or not. The caller holds the lock."""
+        self.most += more
+        self.free += more
+        self.hand_out()
 
-    def _hand_out(self) -> None:
+    def hand_out(self) -> None:
+        """Give the free slots to those who wait. The caller holds the lock."""
         while self.free > 0 and self.queue:
             waiter = self.queue.popleft()
             waiter.has_slot = True
@@ -150,7 +161,7 @@ class Slots:
 
     def _leave(self, waiter: _Waiter) -> None:
         """Leave the queue; if a slot was granted at the same moment, pass it on."""
-        with self._lock:
+        with self.lock:
             if not waiter.has_slot:
                 self.queue.remove(waiter)
                 return

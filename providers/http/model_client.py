@@ -365,7 +365,7 @@ class HttpModel(ABC):
                 if refusal is not None:
                     raise refusal
                 reply = attempt.send(self._connections, lambda: self._headers(key))
-                call.heard(reply.headers)
+                call.headers = reply.headers
                 turn = self._turn(outgoing, reply, key)
                 call.used(turn.usage)
                 if account is not None:  # before the slot goes to the next call, which must see the spending

@@ -100,7 +100,7 @@ class StreamedCall:
         """Yield the pieces of an answer; return those that are left once its connection is free, and the turn."""
         try:
             with attempt.answer(self.connections, lambda: self.auth(key)) as response:
-                call.heard(headers_of(response))
+                call.headers = headers_of(response)
                 if not _is_stream(response):
                     turn = replace(self.turn_in(attempt.whole(), key), request_id=key.out_of(attempt.request_id))
                     return pieces_of(turn), turn

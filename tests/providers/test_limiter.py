@@ -27,7 +27,7 @@ from understudy.providers.http.limits.limiter import Limiter
 from understudy.providers.http.limits.rates import RETRIES
 from understudy.providers.http.limits.registry import Limits, family_of, shared
 from understudy.providers.http.limits.settings import NO_SETTINGS, Given, Settings
-from understudy.vocabulary.checks import UNSET
+from understudy.vocabulary.checks import UNSET, Unset
 from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.context.budget import Spending
 from understudy.vocabulary.context.scope import Scope
@@ -543,6 +543,25 @@ def test_a_stream_is_open_until_its_end_and_its_tokens_count(settings: Callable[
     )  # 600 were there, and 1,000 are used
 
 
+@pytest.mark.parametrize("most", [UNSET, 1])
+def test_a_garbage_collection_that_closes_a_stream_inside_of_the_lock_ends_its_call(most: int | Unset) -> None:
+    body = b'data: {"choices":[{"delta":{"content":"Hi."}}]}\n\n'
+    answers = Answers(httpx.Response(200, content=body, headers={"content-type": "text/event-stream"}))
+    client = OpenAI("m", api_key="k", transport=answers, timing=FakeTime().timing(), max_in_flight=most)
+    stream = client.stream(HELLO)
+    next(stream)
+    limits = limiter_of(client, url=client._url())  # pyright: ignore[reportPrivateUsage]
+
+    with pool(1) as threads:
+
+        def collect() -> tuple[int, bool]:
+            with limits.lock, client.in_flight.slots.lock:
+                stream.close()
+            return client.in_flight.taken, limits.rates.is_open
+
+        assert threads.submit(collect).result(WAIT) == (0, False)
+
+
 def test_calls_that_are_open_at_a_fork_are_the_parents() -> None:
     limits = limiter(in_flight=1)
 
@@ -561,7 +580,7 @@ def test_a_forked_child_waits_neither_for_its_parents_lock_nor_for_its_calls() -
     limits = limiter(in_flight=1)
     refuse(limits, 60.0)
 
-    with limits._lock, limits.in_flight.slot():  # pyright: ignore[reportPrivateUsage]
+    with limits.in_flight.slot(), limits.lock:
         in_child(lambda: within(Scope(time.monotonic() + WAIT, time.monotonic), lambda: take(limits)))
 
 

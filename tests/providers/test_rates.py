@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.limited_servers import Server, by_chance, by_the_bucket, by_the_last, by_the_window, once, play
+from tests.support.limited_servers import Server, by_chance, by_the_bucket, by_the_last, by_the_window, once, play, said
 from understudy.providers.http.limits.bucket import per_minute
 from understudy.providers.http.limits.rates import LONGEST_STOP, RETRIES, Rates, Sent
-from understudy.providers.http.limits.told import Told, told_by
+from understudy.providers.http.limits.told import Told, left_by
 
 NOW = 1_000.0
-NOTHING: dict[str, Told] = {}
 
 
 def sent_at(rates: Rates, now: float, size: int = 400) -> Sent:
@@ -66,7 +65,7 @@ def test_tokens_are_estimated_by_the_length_of_a_request_and_put_right_by_its_an
     rates.set_limits(None, 6_000, NOW)  # 600 at once, and then 90 a second
 
     sent = sent_at(rates, NOW, 400)  # taken for 100 tokens
-    rates.succeeded(sent, NOW, 1_050, NOTHING)
+    rates.succeeded(sent, NOW, 1_050)
 
     assert rates.wait(NOW, 0) == pytest.approx(450 / 90, rel=0.01)
     assert rates.wait(NOW, 400) > 550 / 90  # requests of this length are expected to need more than they were
@@ -88,7 +87,7 @@ def test_an_answer_that_counts_too_many_tokens_holds_requests_back_for_two_minut
 ) -> None:
     rates = Rates()
     rates.set_limits(None, tokens, NOW)
-    rates.succeeded(sent_at(rates, NOW, 40), NOW, used, NOTHING)
+    rates.succeeded(sent_at(rates, NOW, 40), NOW, used)
     rates.set_limits(None, 30_000, NOW)
 
     now, waits = NOW, list[float]()
@@ -98,7 +97,7 @@ def test_an_answer_that_counts_too_many_tokens_holds_requests_back_for_two_minut
         sent = Sent(40_000)
         assert rates.admits(sent, now)
         assert rates.wait(now, 40_000) <= LONGEST_STOP + 7  # until a tenth of the minute's tokens is there again
-        rates.succeeded(sent, now, 10_000, NOTHING)
+        rates.succeeded(sent, now, 10_000)
 
     assert max(waits) <= LONGEST_STOP + 7
     assert waits[-1] == pytest.approx(10_000 / 450, rel=0.01)
@@ -120,7 +119,7 @@ def test_new_limits_give_back_nothing_that_was_used() -> None:
 def test_a_lower_limit_makes_nobody_wait_for_longer_than_an_answer_can() -> None:
     rates = Rates()
     rates.set_limits(None, 6_000_000, NOW)
-    rates.succeeded(sent_at(rates, NOW, 400), NOW, 5_000_000, NOTHING)
+    rates.succeeded(sent_at(rates, NOW, 400), NOW, 5_000_000)
 
     rates.set_limits(None, 600, NOW)
 
@@ -134,9 +133,9 @@ def test_a_refusal_stops_every_request_until_the_named_time_and_then_lets_in_one
     rates = Rates()
     first, *others = [sent_at(rates, NOW, 400) for _ in range(10)]
     for each in others:
-        rates.succeeded(each, NOW + 0.1, None, NOTHING)
+        rates.succeeded(each, NOW + 0.1, None)
 
-    rates.refused(first, NOW + 0.2, 7.0, NOTHING)
+    rates.refused(first, NOW + 0.2, 7.0)
 
     assert rates.wait(NOW + 0.2, 400) == pytest.approx(7.0)
     assert rates.stopped_until == NOW + 7.2
@@ -150,11 +149,11 @@ def test_requests_under_way_at_a_refusal_count_as_taken_until_they_are_refused_t
     paces: list[float | None] = []
     retried = 0
     for each in herd[:30]:
-        rates.refused(each, NOW + 0.1, 4.9, NOTHING)
+        rates.refused(each, NOW + 0.1, 4.9)
         paces.append(rates.pace)
         retried += rates.take_retry()
     for each in herd[30:]:  # they were sent before, so they do not say that more than these may be sent
-        rates.succeeded(each, NOW + 3.0, None, NOTHING)
+        rates.succeeded(each, NOW + 3.0, None)
 
     assert paces == pytest.approx([0.9 * (50 - refused) / 5.0 for refused in range(1, 31)])
     assert rates.pace == paces[-1]
@@ -165,12 +164,12 @@ def test_requests_under_way_at_a_refusal_count_as_taken_until_they_are_refused_t
 def test_a_refusal_of_a_request_that_was_sent_before_the_time_that_was_measured_changes_nothing_but_the_wait() -> None:
     rates = Rates()
     old, first = sent_at(rates, NOW), sent_at(rates, NOW)
-    rates.refused(first, NOW + 1.0, 1.0, NOTHING)
+    rates.refused(first, NOW + 1.0, 1.0)
     paced = sent_at(rates, NOW + 2.0)
-    rates.refused(paced, NOW + 3.0, 1.0, NOTHING)
+    rates.refused(paced, NOW + 3.0, 1.0)
     before = rates.pace
 
-    rates.refused(old, NOW + 3.5, 7.0, NOTHING)
+    rates.refused(old, NOW + 3.5, 7.0)
 
     assert rates.pace == before
     assert rates.wait(NOW + 4.0, 400) == pytest.approx(6.5)
@@ -179,8 +178,8 @@ def test_a_refusal_of_a_request_that_was_sent_before_the_time_that_was_measured_
 def test_requests_sent_at_the_very_moment_of_a_refusal_were_under_way() -> None:
     rates = Rates()
     first, second = sent_at(rates, NOW), sent_at(rates, NOW)
-    rates.refused(first, NOW, 1.0, NOTHING)
-    rates.refused(second, NOW, 3.0, NOTHING)
+    rates.refused(first, NOW, 1.0)
+    rates.refused(second, NOW, 3.0)
 
     assert rates.pace == pytest.approx(0.9 / 3.0)  # one at most, and none before the longer wait is over
 
@@ -211,9 +210,9 @@ def test_whatever_comes_a_request_may_go_after_the_time_that_it_is_told_to_wait(
             sent = under_way.pop(number % len(under_way))
             match what:
                 case "succeeded":
-                    rates.succeeded(sent, now, None, NOTHING)
+                    rates.succeeded(sent, now, None)
                 case "refused":
-                    rates.refused(sent, now, wait, NOTHING)
+                    rates.refused(sent, now, wait)
                 case _:
                     rates.gave_up(sent)
         assert rates.pace is None or 0.0 < rates.pace < inf
@@ -224,7 +223,7 @@ def answers_until_forgotten(rates: Rates, now: float) -> int:
     answers = 0
     while rates.pace is not None:
         now += 100.0
-        rates.succeeded(sent_at(rates, now), now, None, NOTHING)
+        rates.succeeded(sent_at(rates, now), now, None)
         answers += 1
     return answers
 
@@ -232,8 +231,8 @@ def answers_until_forgotten(rates: Rates, now: float) -> int:
 def test_after_a_first_refusal_the_rate_grows_fast_and_after_a_second_one_slowly() -> None:
     stray, confirmed = Rates(), Rates()
     for rates in (stray, confirmed):
-        rates.refused(sent_at(rates, NOW), NOW, 1.0, NOTHING)
-    confirmed.refused(sent_at(confirmed, NOW + 1.0), NOW + 1.0, 1.0, NOTHING)
+        rates.refused(sent_at(rates, NOW), NOW, 1.0)
+    confirmed.refused(sent_at(confirmed, NOW + 1.0), NOW + 1.0, 1.0)
 
     assert answers_until_forgotten(stray, NOW) < 50
     assert answers_until_forgotten(confirmed, NOW) > 200
@@ -246,7 +245,7 @@ def test_refusals_hold_a_rate_down_unless_enough_other_requests_were_taken_or_fa
         first, *others = [sent_at(rates, now) for _ in range(sent)]
         for each in others:
             rates.gave_up(each)
-        rates.refused(first, now, 1.0, NOTHING)
+        rates.refused(first, now, 1.0)
         now += 3.0
 
     assert rates.pace == pytest.approx(pace)  # nine tenths of one in three seconds, or four in the longest named wait
@@ -255,9 +254,9 @@ def test_refusals_hold_a_rate_down_unless_enough_other_requests_were_taken_or_fa
 def test_a_high_rate_that_was_confirmed_by_few_requests_grows_slowly_all_the_same() -> None:
     rates = Rates()
     burst = [sent_at(rates, NOW) for _ in range(101)]
-    rates.refused(burst[0], NOW + 0.1, 0.1, NOTHING)
+    rates.refused(burst[0], NOW + 0.1, 0.1)
     paced = [sent_at(rates, NOW + 0.2) for _ in range(5)]
-    rates.refused(paced[0], NOW + 0.21, 0.01, NOTHING)
+    rates.refused(paced[0], NOW + 0.21, 0.01)
 
     assert rates.pace == pytest.approx(0.9 * 4 / 0.02)
     assert answers_until_forgotten(rates, NOW) > 5_000  # two seconds of requests count as taken, not four
@@ -265,7 +264,7 @@ def test_a_high_rate_that_was_confirmed_by_few_requests_grows_slowly_all_the_sam
 
 def test_a_wait_of_hours_is_kept_for_two_minutes_and_then_one_request_looks() -> None:
     rates = Rates()
-    rates.refused(sent_at(rates, NOW, 400), NOW, 7_200.0, NOTHING)
+    rates.refused(sent_at(rates, NOW, 400), NOW, 7_200.0)
 
     assert rates.wait(NOW, 400) == LONGEST_STOP
     assert sent_by(rates, NOW + LONGEST_STOP) == 1
@@ -275,10 +274,10 @@ def test_without_a_named_wait_the_stops_grow_until_an_answer_comes() -> None:
     rates, now, stops = Rates(), NOW, list[float]()
     for _ in range(6):
         now += 100.0
-        rates.refused(sent_at(rates, now, 400), now, None, NOTHING)
+        rates.refused(sent_at(rates, now, 400), now, None)
         stops.append(rates.stopped_until - now)
-    rates.succeeded(sent_at(rates, now + 100, 400), now + 100, None, NOTHING)
-    rates.refused(sent_at(rates, now + 200, 400), now + 200, None, NOTHING)
+    rates.succeeded(sent_at(rates, now + 100, 400), now + 100, None)
+    rates.refused(sent_at(rates, now + 200, 400), now + 200, None)
 
     assert stops == [0.5, 1.0, 2.0, 4.0, 8.0, 8.0]
     assert rates.stopped_until - (now + 200) == 0.5
@@ -286,11 +285,11 @@ def test_without_a_named_wait_the_stops_grow_until_an_answer_comes() -> None:
 
 def test_a_pace_is_forgotten_after_enough_answers() -> None:
     rates, now = Rates(), NOW
-    rates.refused(sent_at(rates, now, 400), now, 1.0, NOTHING)
+    rates.refused(sent_at(rates, now, 400), now, 1.0)
     assert rates.pace is not None
     for _ in range(300):
         now += 10.0
-        rates.succeeded(sent_at(rates, now, 400), now, None, NOTHING)
+        rates.succeeded(sent_at(rates, now, 400), now, None)
 
     assert rates.pace is None
     assert sent_by(rates, now) == 1_000
@@ -303,7 +302,7 @@ def test_failures_take_retries_until_none_is_left_and_five_successes_give_one_ba
     rates = Rates()
     taken = sum(rates.take_retry() for _ in range(1_000))
     for _ in range(6):
-        rates.succeeded(sent_at(rates, NOW, 400), NOW, None, NOTHING)
+        rates.succeeded(sent_at(rates, NOW, 400), NOW, None)
 
     assert taken == RETRIES
     assert [rates.take_retry(), rates.take_retry()] == [True, False]
@@ -379,14 +378,18 @@ def test_headers_say_what_is_left_and_what_cannot_be_read_is_left_out(
 ) -> None:
     midnight = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 
-    assert told_by(headers, lambda: midnight) == expected
+    left = left_by(headers, lambda: midnight)
+
+    assert ({} if left is None else left.limits()) == expected
 
 
 @pytest.mark.parametrize("word", ["1" * 60_000, "1." * 30_000, "1s" * 30_000 + "x"])
 def test_a_long_header_takes_no_time_to_read(word: str) -> None:
     began = time.process_time()
-    told_by({"x-ratelimit-remaining-requests": word, "x-ratelimit-reset-requests": word}, lambda: 0.0)
-    told_by({"x-ratelimit-remaining-requests": "1", "x-ratelimit-reset-requests": word}, lambda: 0.0)
+    left = left_by({"x-ratelimit-remaining-requests": word, "x-ratelimit-reset-requests": word}, lambda: 0.0)
+    assert left is None
+    left = left_by({"x-ratelimit-remaining-requests": "1", "x-ratelimit-reset-requests": word}, lambda: 0.0)
+    assert left is not None and left.limits() == {"requests": Told(None, 1.0, None)}
 
     assert time.process_time() - began < 0.5  # a search that begins again at each digit takes minutes
 
@@ -401,11 +404,14 @@ def test_a_long_header_takes_no_time_to_read(word: str) -> None:
         ({"output tokens": Told(1_000.0, 0.0, 100.0)}, 0, 0.1),
         ({"requests": Told(10.0, 0.0, None)}, 1_000, 0.0),  # it does not say when there will be more
         ({"requests": Told(10.0, 0.0, 0.0)}, 1_000, 0.0),
+        ({"tokens": Told(1_000.0, 900.0, 10.0), "input tokens": Told(1_000.0, 250.0, 75.0)}, 2, 5.0),
+        ({"requests": Told(10.0, 5.0, 50.0), "output tokens": Told(10.0, 3.0, 7.0)}, 3, 1.0),
+        ({"requests": Told(10.0, 1.0, None), "tokens": Told(1_000.0, 250.0, 75.0)}, 2, 5.0),
     ],
 )
 def test_no_more_is_sent_than_an_answer_says_is_left(told: dict[str, Told], sent: int, wait: float) -> None:
     rates = Rates()
-    rates.succeeded(sent_at(rates, NOW, 400), NOW, None, told)
+    rates.succeeded(sent_at(rates, NOW, 400), NOW, None, said(told))
 
     assert sent_by(rates, NOW) == sent
     assert rates.wait(NOW, 400) == pytest.approx(wait)
@@ -414,7 +420,7 @@ def test_no_more_is_sent_than_an_answer_says_is_left(told: dict[str, Told], sent
 @pytest.mark.parametrize("reset", [3_600.0, 1_767_225_600.0, 2.5e11, 1e308])
 def test_a_limit_that_is_told_for_long_is_kept_for_two_minutes_and_then_one_request_looks(reset: float) -> None:
     rates, told = Rates(), {"requests": Told(None, 0.0, reset)}
-    rates.succeeded(sent_at(rates, NOW), NOW, None, told)
+    rates.succeeded(sent_at(rates, NOW), NOW, None, said(told))
     later = NOW + LONGEST_STOP
 
     assert (rates.wait(NOW, 400), sent_by(rates, later - 1)) == (LONGEST_STOP, 0)
@@ -422,22 +428,39 @@ def test_a_limit_that_is_told_for_long_is_kept_for_two_minutes_and_then_one_requ
     assert (rates.admits(look, later), rates.wait(later, 400)) == (True, LONGEST_STOP)
     rates.gave_up(look)  # nothing was learned, so the next one looks two minutes later
     assert (sent_by(rates, later + LONGEST_STOP - 1), sent_by(rates, later + LONGEST_STOP)) == (0, 1)
-    rates.succeeded(look, later + LONGEST_STOP, None, {"requests": Told(10.0, 10.0, 1.0)})
+    rates.succeeded(look, later + LONGEST_STOP, None, said({"requests": Told(10.0, 10.0, 1.0)}))
     assert sent_by(rates, later + LONGEST_STOP) > 1
+
+
+def test_what_is_left_grows_from_the_time_of_the_answer() -> None:
+    rates = Rates()
+    rates.succeeded(sent_at(rates, NOW), NOW, None, said({"requests": Told(10.0, 3.0, 7.0)}))  # one more each second
+
+    assert [sent_by(rates, NOW + 2), sent_by(rates, NOW + 4)] == [5, 2]
+
+
+def test_a_limit_of_the_users_holds_beside_one_that_an_answer_tells() -> None:
+    rates = Rates()
+    rates.set_limits(60, None, NOW)  # six at once
+    rates.succeeded(sent_at(rates, NOW), NOW, None, said({"requests": Told(10.0, 3.0, 7.0)}))
+    at_once = sent_by(rates, NOW)
+    rates.succeeded(sent_at(rates, NOW + 60), NOW + 60, None, said({"requests": Told(100.0, 90.0, 7.0)}))
+
+    assert (at_once, sent_by(rates, NOW + 60)) == (3, 5)
 
 
 def test_requests_under_way_count_as_not_seen_by_the_provider_yet() -> None:
     rates = Rates()
     first, *_ = [sent_at(rates, NOW, 400) for _ in range(4)]
-    rates.succeeded(first, NOW, None, {"requests": Told(10.0, 5.0, 60.0)})
+    rates.succeeded(first, NOW, None, said({"requests": Told(10.0, 5.0, 60.0)}))
 
     assert sent_by(rates, NOW) == 2
 
 
 def test_an_answer_that_says_nothing_more_ends_what_the_ones_before_said() -> None:
     rates = Rates()
-    rates.succeeded(sent_at(rates, NOW, 400), NOW, None, {"requests": Told(10.0, 1.0, 60.0)})
-    rates.succeeded(sent_at(rates, NOW, 400), NOW, None, NOTHING)
+    rates.succeeded(sent_at(rates, NOW, 400), NOW, None, said({"requests": Told(10.0, 1.0, 60.0)}))
+    rates.succeeded(sent_at(rates, NOW, 400), NOW, None)
 
     assert sent_by(rates, NOW) == 1_000
 

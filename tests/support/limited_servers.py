@@ -12,11 +12,21 @@ from functools import partial
 from math import floor
 
 from understudy.providers.http.limits.rates import Rates, Sent
-from understudy.providers.http.limits.told import Told
+from understudy.providers.http.limits.told import ANTHROPIC, OPENAI, Left, Told, left_by
 
-Verdict = tuple[bool, float | None, Mapping[str, Told]]
+Verdict = tuple[bool, float | None, Left | None]
 """Whether a request was answered, the wait that a refusal names, and what the answer says of limits."""
 Server = Callable[[float], Verdict]
+
+
+def said(told: Mapping[str, Told]) -> Left | None:
+    """Return what an answer says that has these limits in its headers."""
+    names = ANTHROPIC | OPENAI
+    headers: dict[str, str] = {}
+    for what, limit in told.items():
+        numbers = {"limit": limit.limit, "remaining": limit.remaining, "reset": limit.reset}
+        headers |= {names[what].format(each): repr(number) for each, number in numbers.items() if number is not None}
+    return left_by(headers, lambda: 0.0)
 
 
 def by_the_window(most: int, length: float, *, names_wait: bool = True, began: float = 0.0) -> Server:
@@ -28,9 +38,9 @@ def by_the_window(most: int, length: float, *, names_wait: bool = True, began: f
         window = floor(now / length)
         served[window] = served.get(window, 0) + 1
         if served[window] <= most:
-            return True, None, {}
+            return True, None, None
         served[window] -= 1
-        return False, (window + 1) * length - now if names_wait else None, {}
+        return False, (window + 1) * length - now if names_wait else None, None
 
     return ask
 
@@ -43,9 +53,9 @@ def by_the_last(most: int, length: float) -> Server:
         while answered and answered[0] <= now - length:
             answered.popleft()
         if len(answered) >= most:
-            return False, answered[0] + length - now, {}
+            return False, answered[0] + length - now, None
         answered.append(now)
-        return True, None, {}
+        return True, None, None
 
     return ask
 
@@ -59,8 +69,8 @@ def by_the_bucket(most: int, length: float, *, tells: bool = False) -> Server:
         level, at = min(most, level + (now - at) * most / length), now
         fine = level >= 1.0
         level -= fine
-        told = {"requests": Told(most, floor(level), (most - level) * length / most)} if tells else {}
-        return fine, None if fine else (1.0 - level) * length / most, told
+        left = said({"requests": Told(most, floor(level), (most - level) * length / most)}) if tells else None
+        return fine, None if fine else (1.0 - level) * length / most, left
 
     return ask
 
@@ -163,7 +173,7 @@ def by_chance(share: float, wait: float, seed: int = 7) -> Server:
 
     def ask(now: float) -> Verdict:
         fine = die.random() >= share
-        return fine, None if fine else wait, {}
+        return fine, None if fine else wait, None
 
     return ask
 
@@ -173,6 +183,6 @@ def once(which: int, wait: float) -> Server:
     came = itertools.count(1)
 
     def ask(now: float) -> Verdict:
-        return (False, wait, {}) if next(came) == which else (True, None, {})
+        return (False, wait, None) if next(came) == which else (True, None, None)
 
     return ask

@@ -20,7 +20,7 @@ from understudy.vocabulary.messages import Usage
 from .figures import LimitFigures
 from .rates import Rates, Sent
 from .settings import NO_SETTINGS, Settings
-from .told import told_by
+from .told import left_by
 
 BUSY = (503, 529)  # Statuses that name a wait when the provider is overloaded, as 429 does for one key.
 WORTH_ANOTHER = 1.0  # Seconds. A longer wait for told or learned limits is worth the price of another model.
@@ -61,16 +61,19 @@ class Limiter:
         self.start_afresh()
         renew_after_fork(self)
 
+    @property
+    def lock(self) -> threading.RLock:
+        """Guards the rates and the queue: the lock of the shared slots, so that a call takes it once."""
+        return self.in_flight.slots.lock
+
     def start_afresh(self) -> None:
-        self._lock = threading.Lock()
-        """Guards the rates and the queue."""
         self.rates = Rates()
         self.rates.set_limits(self._settings.requests, self._settings.tokens, self.clock())
-        self._queue: deque[_Waiter] = deque()
+        self.queue: deque[_Waiter] = deque()
 
     def apply(self, settings: Settings) -> None:
         """Keep what a user set. Calls that wait are looked at again."""
-        with self._lock:
+        with self.lock:
             before, self._settings = self._settings, settings
             if settings.in_flight != before.in_flight:
                 self.in_flight.resize(settings.in_flight)
@@ -90,7 +93,7 @@ class Limiter:
 
     def take_retry(self, error: ProviderError) -> bool:
         """Take a retry of those that calls with this key share; a refusal marks the error, so that nobody above tries again."""
-        with self._lock:
+        with self.lock:
             taken = self.rates.take_retry()
         if not taken:
             error.retries_used_up = True
@@ -99,12 +102,12 @@ class Limiter:
 
     def figures(self) -> LimitFigures:
         """Return what is known of the limits at this moment."""
-        with self._lock:
+        with self.lock:
             return LimitFigures(
                 name=self.name,
                 taken=self.in_flight.taken,
                 in_flight=self.in_flight.most,
-                waiting=self.in_flight.waiting + len(self._queue),
+                waiting=self.in_flight.waiting + len(self.queue),
                 stopped_for=max(0.0, self.rates.stopped_until - self.clock()),
                 pace=self.rates.pace,
                 retries=int(self.rates.retries),
@@ -112,11 +115,11 @@ class Limiter:
 
     def admit(self, call: Call, until: float) -> bool:
         """Wait until a request may be sent, within the current scope; return whether it had to wait."""
-        with self._lock:
-            if not self._queue and self.rates.admits(call, self.clock()):
+        with self.lock:
+            if not self.queue and self.rates.admits(call, self.clock()):
                 return False
-            waiter = _Waiter(call, len(self._queue))
-            self._queue.append(waiter)
+            waiter = _Waiter(call, len(self.queue))
+            self.queue.append(waiter)
         scope = current_scope()
         remove = None if scope is None else scope.on_cancel_at_once(waiter.woken.set)
         try:
@@ -130,10 +133,10 @@ class Limiter:
     def _wait(self, waiter: _Waiter, until: float, scope: Scope | None) -> None:
         waited = -inf
         while True:
-            with self._lock:
+            with self.lock:
                 waiter.woken.clear()
                 now = max(self.clock(), waited)
-                is_first = self._queue[0] is waiter
+                is_first = self.queue[0] is waiter
                 if is_first and self.rates.admits(waiter.call, now):
                     return
                 refused = self.rates.stopped_until - now
@@ -184,34 +187,32 @@ class Limiter:
         return left
 
     def _leave(self, waiter: _Waiter) -> None:
-        with self._lock:
-            if waiter in self._queue:
-                self._queue.remove(waiter)
+        with self.lock:
+            if waiter in self.queue:
+                self.queue.remove(waiter)
             self._wake_first()
 
     def _wake_first(self) -> None:
-        if self._queue:
-            self._queue[0].woken.set()
+        if self.queue:
+            self.queue[0].woken.set()
 
     def ended(self, call: Call, error: BaseException | None) -> None:
-        """Tell the rates how a request ended; the first one in the queue looks at them again."""
-        told = told_by(call.headers, self.wall_clock)
-        with self._lock:
-            rates = call.rates
-            if error is None:
-                rates.succeeded(call, self.clock(), call.tokens_used, told)
-            elif isinstance(error, ProviderError) and _asks_to_slow_down(error):
-                rates.refused(call, self.clock(), error.retry_after, told)
-            else:
-                rates.gave_up(call)
-            if self._queue:
-                self._wake_first()
+        """Tell the rates how a request ended; the first one in the queue looks at them again. The caller holds the lock."""
+        if error is None:
+            self.rates.succeeded(call, self.clock(), call.tokens_used, left_by(call.headers, self.wall_clock))
+        elif isinstance(error, ProviderError) and _asks_to_slow_down(error):
+            left = left_by(call.headers, self.wall_clock)
+            self.rates.refused(call, self.clock(), error.retry_after, left)
+        else:
+            self.rates.gave_up(call)
+        if self.queue:
+            self._wake_first()
 
     @property
     def is_idle(self) -> bool:
         """Whether no call is under way or waits, and no refusal holds."""
-        with self._lock:
-            waits = self._queue or self.in_flight.taken or self.rates.is_open
+        with self.lock:
+            waits = self.queue or self.in_flight.taken or self.rates.is_open
             return not waits and self.rates.stopped_until <= self.clock()
 
     def __repr__(self) -> str:
@@ -239,7 +240,7 @@ class Call(Sent):
     Attributes:
         waited: whether it had to wait.
         rates: the machine that let it go; a forked child has another one.
-        headers: of the answer, by lower-case name.
+        headers: of the answer, by lower-case name; the caller sets them.
         tokens_used: those of the answer, or None.
     """
 
@@ -250,12 +251,10 @@ class Call(Sent):
         self._limiter = limiter
         self._until = until
         self._gate = gate
+        self.tokens = 0.0
         self.headers = _NO_HEADERS
         self.tokens_used: int | None = None
-
-    def heard(self, headers: Mapping[str, str]) -> None:
-        """Take the headers of the answer."""
-        self.headers = headers
+        self.waited = False
 
     def used(self, usage: Usage) -> None:
         """Take the tokens of the answer."""
@@ -272,9 +271,14 @@ class Call(Sent):
             ProviderTimeout: outside of a run, the time of the call passed while waiting.
         """
         limiter = self._limiter
-        slots = self._slots = self._gate.slots  # kept for the end, as the rates: a forked child has new ones
-        waited = slots.take(self._until, limiter.clock)
+        slots = self._slots = self._gate.slots
         self.rates = limiter.rates
+        if self._gate is limiter.in_flight:  # one lock guards both
+            with slots.lock:
+                if slots.free > 0 and not limiter.queue and self.rates.admits(self, limiter.clock()):
+                    slots.free -= 1
+                    return self
+        waited = slots.take(self._until, limiter.clock)
         try:
             self.waited = limiter.admit(self, self._until) or waited
         except BaseException:
@@ -285,10 +289,21 @@ class Call(Sent):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        try:
-            self._limiter.ended(self, error)
-        finally:
-            self._slots.give_back()
+        limiter, slots = self._limiter, self._slots
+        if self.rates is not limiter.rates:  # of a forked child; the call is its parent's
+            return
+        if self._gate is limiter.in_flight:
+            with slots.lock:
+                try:
+                    limiter.ended(self, error)
+                finally:
+                    slots.put_back()
+        else:
+            try:
+                with limiter.lock:
+                    limiter.ended(self, error)
+            finally:
+                slots.give_back()
 
 
 def _asks_to_slow_down(error: ProviderError) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import chain
 from math import inf
 
@@ -10,7 +9,7 @@ from understudy.vocabulary.backoff import backoff_wait
 
 from .bucket import Bucket, per_minute
 from .pace import Pace
-from .told import Told
+from .told import TOKENS, Left, Told
 
 LONGEST_STOP = (
     120.0  # Seconds. After a longer wait that a provider asks for or tells, one request looks whether it still holds.
@@ -30,7 +29,7 @@ class Sent:
     Attributes:
         size: its bytes.
         at: when it was let go.
-        tokens: how many tokens it was taken for.
+        tokens: how many tokens it was taken for; 0 while no limit was known.
     """
 
     __slots__ = ("at", "size", "tokens")
@@ -54,8 +53,13 @@ class Rates:
         self.retries = RETRIES
         self._own: dict[str, Bucket] = {}
         """Limits that the user set."""
+        self._left: Left | None = None
+        """What the newest answer says is left, until a request needs to know when there will be more."""
+        self._left_requests = inf
+        self._left_tokens = inf
+        """What is left of these, without all that was sent since."""
         self._told: dict[str, Bucket] = {}
-        """Limits that answers tell."""
+        """Limits that the newest answer tells, from then on."""
         self._looked = -inf
         """When an answer last told limits, or a request was last sent to look whether they still hold."""
         self._pace = Pace()
@@ -65,7 +69,7 @@ class Rates:
         """Refusals without a wait, since the last success."""
         self._open = 0
         """Requests without an answer."""
-        self._open_tokens = 0.0
+        self._open_bytes = 0
         self._per_byte = TOKENS_PER_BYTE
         self._most_tokens = MOST_TOKENS
         """Of one request: what the user's limit gives in `LONGEST_STOP`, so that a wrong count stops nobody for longer."""
@@ -102,6 +106,8 @@ class Rates:
 
     def wait_for_provider(self, now: float, size: int) -> float:
         """Return the same of what the provider said alone: refusals, and limits that answers tell."""
+        if self._left is not None:
+            self._read_if_short(self._left, now, size)
         wait = max(0.0, self.stopped_until - now, self._pace.wait(now, is_alone=self._open == 0))
         longest = self._looked + LONGEST_STOP - now  # a server may tell a clock's value where a length belongs
         for what, bucket in self._told.items():
@@ -110,6 +116,8 @@ class Rates:
 
     def admits(self, sent: Sent, now: float) -> bool:
         """Whether a request may be sent now; it counts as sent then."""
+        if self._left is not None:
+            self._read_if_short(self._left, now, sent.size)
         if self._is_limited and self.wait(now, sent.size) > 0.0:
             return False
         self.send(sent, now)
@@ -117,49 +125,52 @@ class Rates:
 
     def send(self, sent: Sent, now: float) -> None:
         """Note that a request is sent."""
-        sent.at, sent.tokens = now, self._tokens(sent.size)
+        sent.at = now
         self._open += 1
-        self._open_tokens += sent.tokens
+        self._open_bytes += sent.size
         self._pace.send(now)
+        if self._left is not None:
+            self._left_requests -= 1.0
+            self._left_tokens -= self._tokens(sent.size)
         if self._is_limited:
-            if self._looked + LONGEST_STOP - now <= 0.0:
+            sent.tokens = self._tokens(sent.size)
+            if self._told and self._looked + LONGEST_STOP - now <= 0.0:
                 self._looked = now
             for what, bucket in chain(self._own.items(), self._told.items()):
                 bucket.take(now, self._wanted(what, sent.size))
 
     def _wanted(self, what: str, size: int) -> float:
-        return self._tokens(size) if what in ("tokens", "input tokens") else 1.0
+        return self._tokens(size) if what in TOKENS else 1.0
 
     def _tokens(self, size: int) -> float:
         return min(size * self._per_byte, self._most_tokens)
 
     # --- after a request; each one is ended by one of these
 
-    def succeeded(self, sent: Sent, now: float, used: float | None, told: Mapping[str, Told]) -> None:
+    def succeeded(self, sent: Sent, now: float, used: float | None, left: Left | None = None) -> None:
         """Note an answer.
 
         Args:
             used: its tokens, those of the request included; None if the answer does not say.
-            told: what it says of limits.
+            left: what it says of limits; None if nothing.
         """
-        self._close(sent)
+        self._open -= 1  # as in `_close`; each answer comes here
+        self._open_bytes -= sent.size
         self._refusals = 0
         if self.retries < RETRIES:
             self.retries = min(RETRIES, self.retries + GIVEN_BACK)
-        if self._is_limited:  # else there is no pace
-            self._pace.succeeded(sent.at)
         if used is not None:
             used = min(used, self._most_tokens)
-            if "tokens" in self._own:
-                self._own["tokens"].take(now, used - sent.tokens)
             if sent.size:
                 self._per_byte += NEWEST * (used / sent.size - self._per_byte)
-        if told or self._told:
-            self._hear(told, now)
-        elif self._is_limited:
-            self._look(now)
+        if self._is_limited:  # else there is neither a pace nor a limit of the user's
+            self._pace.succeeded(sent.at)
+            if used is not None and "tokens" in self._own:
+                self._own["tokens"].take(now, used - sent.tokens)
+        if left is not None or self._left is not None or self._is_limited:
+            self._hear(left, now)
 
-    def refused(self, sent: Sent, now: float, wait: float | None, told: Mapping[str, Told]) -> None:
+    def refused(self, sent: Sent, now: float, wait: float | None, left: Left | None = None) -> None:
         """Note that the provider asked to slow down. `wait` is how many seconds it named, None if it named none."""
         self._close(sent)
         is_news = self._pace.is_news(sent.at)
@@ -172,8 +183,8 @@ class Rates:
         self.stopped_until = max(self.stopped_until, now + min(wait, LONGEST_STOP))
         self._pace.refused(sent.at, now, self.stopped_until, is_named=is_named)
         self._is_limited = True
-        if told:
-            self._hear(told, now)
+        if left is not None:
+            self._hear(left, now)
 
     def gave_up(self, sent: Sent) -> None:
         """Note that a request failed otherwise, or that nobody waits for its answer."""
@@ -189,26 +200,39 @@ class Rates:
 
     def _close(self, sent: Sent) -> None:
         self._open -= 1
-        self._open_tokens -= sent.tokens
+        self._open_bytes -= sent.size
 
     def _look(self, now: float) -> None:
         """Look whether any limit is known, for most keys have none that is near."""
         self._is_limited = bool(self._own or self._told or self._pace.rate is not None or self.stopped_until > now)
 
-    def _hear(self, told: Mapping[str, Told], now: float) -> None:
-        """Take over what an answer says. Requests under way count as not seen by the provider yet."""
-        self._told, self._looked = {}, now
-        for what, said in told.items():
-            under_way = self._open_tokens if what in ("tokens", "input tokens") else float(self._open)
-            bucket = _bucket_of(said, under_way, now)
+    def _hear(self, left: Left | None, now: float) -> None:
+        """Take over how much an answer says is left. Requests under way count as not seen by the provider yet."""
+        self._left = left
+        if left is not None:
+            self._looked = now
+            self._left_requests = left.requests - self._open
+            self._left_tokens = left.tokens - min(self._open_bytes * self._per_byte, self._open * self._most_tokens)
+        if self._is_limited:
+            self._told = {}
+            self._look(now)
+
+    def _read_if_short(self, left: Left, now: float, size: int) -> None:
+        """Read when there will be more, if a request of so many bytes takes more than is left."""
+        if self._left_requests >= 1.0 and self._left_tokens >= self._tokens(size):
+            return
+        self._left = None
+        for what, said in left.limits().items():
+            used = left.tokens - self._left_tokens if what in TOKENS else left.requests - self._left_requests
+            bucket = _bucket_of(said, used, self._looked)
             if bucket is not None:
                 self._told[what] = bucket
         self._look(now)
 
 
-def _bucket_of(said: Told, under_way: float, now: float) -> Bucket | None:
-    """Return what is left of a limit as a bucket; None if it does not say when there will be more."""
+def _bucket_of(said: Told, used: float, at: float) -> Bucket | None:
+    """Return a limit that was told then, and of which so much was used, as a bucket; None if it does not say when there will be more."""
     if not said.reset:
         return None
     limit = max(said.remaining + 1.0, said.limit or 0.0)
-    return Bucket(capacity=limit, rate=(limit - said.remaining) / said.reset, level=said.remaining - under_way, at=now)
+    return Bucket(capacity=limit, rate=(limit - said.remaining) / said.reset, level=said.remaining - used, at=at)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from math import isfinite
+from math import inf, isfinite
 from typing import NamedTuple
 
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -28,8 +28,6 @@ class Told(NamedTuple):
     reset: float | None
 
 
-_NOTHING: Mapping[str, Told] = {}
-
 OPENAI = {"requests": "x-ratelimit-{}-requests", "tokens": "x-ratelimit-{}-tokens"}
 """OpenAI API, Rate limits, Headers; Groq, Azure and others send the same. A reset is a length: `1s`, `6m0s`, `12ms`."""
 ANTHROPIC = {
@@ -39,29 +37,73 @@ ANTHROPIC = {
     "output tokens": "anthropic-ratelimit-output-tokens-{}",
 }
 """Anthropic API, Rate limits, Response headers. A reset is a date of RFC 3339."""
+TOKENS = ("tokens", "input tokens")
+"""What a request takes its tokens of; of the others it takes one, for nobody knows how long its answer will be."""
 _NAMES = [
     (what, name.format("limit"), name.format("remaining"), name.format("reset"))
     for names in (OPENAI, ANTHROPIC)
     for what, name in names.items()
 ]
-_REMAINING = frozenset(remaining for _, _, remaining, _ in _NAMES)
+_REMAINING = {remaining: what in TOKENS for what, _, remaining, _ in _NAMES}
+"""Names of headers that say how many are left, and whether they count tokens."""
+_NAMED = frozenset(_REMAINING)
 
 
-def told_by(headers: Mapping[str, str], wall_clock: Callable[[], float]) -> Mapping[str, Told]:
+class Left(NamedTuple):
+    """How much an answer says is left. The rest of its headers is read when little is left.
+
+    Attributes:
+        requests: the fewest of what each request takes one of; infinite if the answer does not say.
+        tokens: the fewest of what each request takes its tokens of; infinite if the answer does not say.
+        headers: of the answer, by lower-case name.
+        at: when it came, in seconds since the epoch.
+    """
+
+    requests: float
+    tokens: float
+    headers: Mapping[str, str]
+    at: float
+
+    def limits(self) -> Mapping[str, Told]:
+        """Return all that the headers say, by what is limited."""
+        return told_by(self.headers, self.at)
+
+
+def left_by(headers: Mapping[str, str], wall_clock: Callable[[], float]) -> Left | None:
+    """Return how much the headers of an answer say is left; None if they say nothing that can be read.
+
+    Args:
+        headers: by lower-case name.
+        wall_clock: seconds since the epoch.
+    """
+    if _NAMED.isdisjoint(headers):
+        return None
+    requests = tokens = inf
+    for name, is_tokens in _REMAINING.items():
+        word = headers.get(name)
+        number = None if word is None else _number(word)
+        if number is None:
+            continue
+        if is_tokens:
+            tokens = min(tokens, number)
+        else:
+            requests = min(requests, number)
+    return None if requests == tokens == inf else Left(requests, tokens, headers, wall_clock())
+
+
+def told_by(headers: Mapping[str, str], at: float) -> Mapping[str, Told]:
     """Return what the headers of an answer say, by what is limited; what cannot be read is left out.
 
     Args:
         headers: by lower-case name.
-        wall_clock: seconds since the epoch, to read dates.
+        at: when the answer came, in seconds since the epoch, to read dates.
     """
-    if _REMAINING.isdisjoint(headers):
-        return _NOTHING
     found: dict[str, Told] = {}
     for what, limit, remaining, reset in _NAMES:
         left = headers.get(remaining)
         number = None if left is None else _number(left)
         if number is not None:
-            found[what] = Told(_number(headers.get(limit, "")), number, _reset(headers.get(reset, ""), wall_clock))
+            found[what] = Told(_number(headers.get(limit, "")), number, _reset(headers.get(reset, ""), at))
     return found
 
 
@@ -75,11 +117,11 @@ def _number(word: str) -> float | None:
     return number if isfinite(number) and number >= 0 else None
 
 
-def _reset(word: str, wall_clock: Callable[[], float]) -> float | None:
+def _reset(word: str, at: float) -> float | None:
     if len(word) > LONGEST_WORD:
         return None
     length = _length(word)
-    return _until(word, wall_clock) if length is None and word else length
+    return _until(word, at) if length is None and word else length
 
 
 @lru_cache  # most answers of a provider say one of a few lengths
@@ -92,11 +134,11 @@ def _length(word: str) -> float | None:
     return sum(float(number) * UNITS[unit] for number, unit in _PART.findall(word))
 
 
-def _until(word: str, wall_clock: Callable[[], float]) -> float | None:
+def _until(word: str, at: float) -> float | None:
     from datetime import datetime  # imported here: few providers send a date
 
     try:
         date = datetime.fromisoformat(word)
     except ValueError:
         return None
-    return None if date.tzinfo is None else max(0.0, date.timestamp() - wall_clock())
+    return None if date.tzinfo is None else max(0.0, date.timestamp() - at)
