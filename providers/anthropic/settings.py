@@ -16,6 +16,7 @@ from .families import FAMILIES
 PROVIDER = "anthropic"
 DEFAULT_MAX_TOKENS = 4096  # The API requires a number; every model accepts this one, and it allows a long answer.
 REASONING_MAX_TOKENS = 32_768  # Reasoning counts: room for it and for an answer; these models write up to 128,000.
+HOTTEST = 1.0  # Claude API, Messages: `temperature`.
 TIERS: Mapping[str, str] = {"auto": "auto", "standard": "standard_only"}
 """Neutral word -> the API's (Claude API, Service tiers; SDK 2.12, types/message_create_params.py)."""
 TIMES: Mapping[bool | str, JsonObject] = {
@@ -44,7 +45,7 @@ def settings_fields(
     if settings.verbosity is not None:
         refuse(provider, "verbosity", "say in the system prompt how long the answer should be")
     mark_of(settings, provider)
-    check_family(provider, family, settings)
+    check_family(provider, family, settings, hottest=HOTTEST)
     body = _reasoning(settings, family, provider)
     body["max_tokens"] = _max_tokens(settings, family, body, provider)
     plain: dict[str, JsonValue] = {

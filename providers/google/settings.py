@@ -12,6 +12,7 @@ from understudy.vocabulary.settings import CACHED_CONTENT
 
 from .families import FAMILIES
 
+HOTTEST = 2.0  # Gemini API, GenerationConfig: `temperature`.
 TIERS: Mapping[str, Mapping[str, str]] = {
     "gemini": {"standard": "standard", "flex": "flex", "priority": "priority"},
     "vertex": {},
@@ -35,7 +36,7 @@ def settings_fields(
     if settings.strict_tools:
         hint = "leave it out; extra={'toolConfig': {'functionCallingConfig': {'mode': 'VALIDATED'}}} comes near to it"
         refuse(provider, "strict_tools", hint)
-    check_family(provider, family, settings)
+    check_family(provider, family, settings, hottest=HOTTEST)
     body: dict[str, JsonValue] = {}
     config = _config(settings, family, provider) | google_format(output)
     if config:

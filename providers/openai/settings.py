@@ -13,6 +13,7 @@ from understudy.vocabulary.messages import JsonObject, JsonValue, ModelRequest, 
 from .families import COMPATIBLE, family_of
 
 PROVIDER = "openai"
+HOTTEST = 2.0  # OpenAI API, Chat completions and Responses: `temperature`.
 TIERS: Mapping[str, str] = {"auto": "auto", "standard": "default", "flex": "flex", "priority": "priority"}
 """Neutral word -> the API's (SDK 3.54, types/chat/completion_create_params.py, service_tier)."""
 
@@ -31,7 +32,7 @@ def chat_fields(
         ValueError: the API or the model's family lacks a setting.
     """
     row = family(model, official=official)
-    check_family(provider, row, settings)
+    check_family(provider, row, settings, hottest=HOTTEST)
     if official and settings.reasoning == "max" and "max" in row.levels:
         refuse(provider, "reasoning='max' in chat completions", "expected 'xhigh' or below, or use the Responses API")
     cache_fields(settings, row, provider)

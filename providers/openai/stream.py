@@ -118,7 +118,7 @@ class OpenAIStream:
         delta = object_in(choice, key, key)
         self._add_thoughts(delta, found)
         self._add_content(delta.get("content"), found)
-        self._refusal += text(delta, "refusal")
+        self._refusal += text_in(delta, "refusal", "delta.refusal")
         self._annotations += annotations_in(delta)
         self._metadata.take(choice)
         for detail in items(delta, "reasoning_details", "delta.reasoning_details"):

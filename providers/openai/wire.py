@@ -126,7 +126,7 @@ def decode(body: JsonObject, dialect: str = DIALECT) -> ModelTurn:
     kept_parts = _kept(message, others_in(annotations))
     parts = (*_thoughts(message), *texts, *metadata.parts(), *kept_parts, *_calls(message))
     raw = text(choice, "finish_reason") or None
-    refused = text(message, "refusal")
+    refused = text_in(message, "refusal", "message.refusal")
     return ModelTurn(
         parts,
         usage_in(body),

@@ -92,12 +92,17 @@ def is_reasoning(family: Family, settings: Settings) -> bool:
     return settings.asks_for_reasoning or (settings.asked_reasoning is None and family.reasons)
 
 
-def check_family(provider: str, family: Family, settings: Settings) -> None:
-    """Refuse settings that only other families of the API have; reasoning apart.
+def check_family(provider: str, family: Family, settings: Settings, *, hottest: float) -> None:
+    """Refuse settings that only other families of the API have, reasoning apart, and a temperature that none has.
+
+    Args:
+        hottest: the highest temperature that the API takes. It does not hold for names that tell no family.
 
     Raises:
         ValueError: there is such a setting; it says what to do instead.
     """
+    if family.pattern and settings.temperature is not None and settings.temperature > hottest:
+        refuse(provider, f"temperature={settings.temperature:g}", f"expected from 0 to {hottest:g}")
     for setting, instead in family.lacks.items():
         if getattr(settings, setting) not in UNSET:
             refuse(provider, f"{setting}={getattr(settings, setting)!r} for {family.name}", instead)

@@ -273,11 +273,34 @@ def test_a_setting_becomes_these_fields(model: str, settings: Settings, sent: Js
         ("vertex:gemini-2.5-pro", Settings(service_tier="dedicated"), "vertex has no service_tier='dedicated'"),
         ("gemini:gemini-2.5-pro", Settings(cache=False), "expected True, or the name of a cache: 'cachedContents/…'"),
         ("gemini:gemini-2.5-pro", Settings(cache="1h"), "expected True, or the name of a cache"),
+        ("anthropic:claude-haiku-4-5", Settings(temperature=1.01), "no temperature=1.01; expected from 0 to 1$"),
+        ("openai:gpt-4o", Settings(temperature=2.5), "no temperature=2.5; expected from 0 to 2$"),
+        ("responses:gpt-4o", Settings(temperature=2.5), "no temperature=2.5; expected from 0 to 2$"),
+        ("gemini:gemini-2.5-flash", Settings(temperature=2.5), "no temperature=2.5; expected from 0 to 2$"),
     ],
 )
 def test_what_a_family_or_an_api_lacks_is_refused_with_a_hint(model: str, settings: Settings, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         body_of(model, settings)
+
+
+@pytest.mark.parametrize(
+    ("model", "temperature"),
+    [
+        ("anthropic:claude-haiku-4-5", 1.0),
+        ("openai:gpt-4o", 2.0),
+        ("gemini:gemini-2.5-flash", 2.0),
+        ("anthropic:kimi-k2", 3.0),
+        ("openai:my-deployment", 3.0),
+        ("server:gpt-4o", 3.0),
+    ],
+)
+def test_a_temperature_within_the_range_of_its_api_is_sent_and_any_to_models_that_nobody_knows(
+    model: str, temperature: float
+) -> None:
+    sent = changes(model, Settings(temperature=temperature))
+
+    assert sent in ({"temperature": temperature}, {"generationConfig": {"temperature": temperature}})
 
 
 SAMPLED = {

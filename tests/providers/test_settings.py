@@ -420,6 +420,7 @@ def test_a_spec_refuses_them_when_it_is_loaded(model: str, settings: str, messag
         ({"cache": "2h"}, ValueError),
         ({"cache": ""}, ValueError),
         ({"strict_tools": 1}, TypeError),
+        ({"top_p": 1.5}, ValueError),
         ({"strict_tools": "yes"}, TypeError),
         ({"extra": []}, TypeError),
         ({"extra": {1: "a"}}, TypeError),

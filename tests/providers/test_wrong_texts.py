@@ -44,6 +44,7 @@ DECODERS: dict[str, Callable[[JsonObject], ModelTurn]] = {
 }
 BODIES: list[tuple[str, Made]] = [
     ("openai", lambda v: chat({"message": {"content": [{"type": "text", "text": v}]}})),
+    ("openai", lambda v: chat({"message": {"content": None, "refusal": v}})),
     ("openai-responses", lambda v: item({"type": "output_text", "text": v})),
     ("openai-responses", lambda v: item({"type": "refusal", "refusal": v})),
     ("anthropic", lambda v: blocks({"type": "text", "text": v})),
@@ -76,6 +77,7 @@ ENDS: dict[str, list[Any]] = {
 }
 STREAMS: list[tuple[str, Made]] = [
     ("openai", lambda v: [chat({"delta": {"content": [{"type": "text", "text": v}]}})]),
+    ("openai", lambda v: [chat({"delta": {"refusal": "No"}, "finish_reason": None}), chat({"delta": {"refusal": v}})]),
     ("openai-responses", lambda v: [delta("output_text", "Hel"), delta("output_text", v)]),
     ("openai-responses", lambda v: [delta("refusal", "No"), delta("refusal", v)]),
     ("openai-responses", lambda v: [delta("reasoning_text", v)]),

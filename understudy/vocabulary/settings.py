@@ -81,6 +81,10 @@ class Settings:
             value = getattr(self, name)
             if value is not None and checked_number(f"settings: {name}", value) < 0:
                 raise ValueError(f"settings: {name} must not be negative, got {value}")
+            if name == "top_p" and value is not None and value > 1:
+                raise ValueError(
+                    f"settings: top_p is a share of the probability, so it must be at most 1, got {value:g}"
+                )
             if isinstance(value, int):  # 0 and 0.0 are one setting, and must look the same in a fingerprint
                 object.__setattr__(self, name, float(value))
         if self.max_tokens is not None:

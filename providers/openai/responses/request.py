@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from understudy.providers.openai.families import family_of
-from understudy.providers.openai.settings import TIERS, family, prompt_cache, tool_choice
+from understudy.providers.openai.settings import HOTTEST, TIERS, family, prompt_cache, tool_choice
 from understudy.providers.wire.families import Family, check_family, reasoning_word
 from understudy.providers.wire.output_formats import responses_format
 from understudy.providers.wire.settings import asks_for_tools, lay_over, refuse, tier_word
@@ -65,7 +65,7 @@ def _settings(settings: Settings, row: Family, has_tools: bool) -> dict[str, Jso
         refuse("openai's Responses API", "stop", OTHER_API)
     if settings.seed is not None:
         refuse("openai's Responses API", "seed", OTHER_API)
-    check_family("openai", row, settings)
+    check_family("openai", row, settings, hottest=HOTTEST)
     plain: dict[str, JsonValue] = {
         "temperature": settings.temperature,
         "max_output_tokens": settings.max_tokens,
