@@ -8,11 +8,11 @@ import sys
 from collections.abc import Callable
 from typing import Any, get_args
 
-import pydantic
 import pytest
 
 import understudy as us
 from tests.support import bodies
+from tests.support.sdk_types import params_of
 from tests.support.wire import obj, objs
 from understudy.providers.anthropic import wire as anthropic_wire
 from understudy.providers.google import wire as google_wire
@@ -437,20 +437,14 @@ def test_a_wrong_value_is_refused_by_name(given: dict[str, Any], kind: type[Exce
 
 # --- the official libraries
 
-TYPES = {
-    "OpenAI, chat": "openai.types.chat.completion_create_params.CompletionCreateParamsNonStreaming",
-    "OpenAI, Responses": "openai.types.responses.response_create_params.ResponseCreateParamsNonStreaming",
-    "Anthropic": "anthropic.types.message_create_params.MessageCreateParamsNonStreaming",
-}
+TYPES = {"OpenAI, chat": "openai", "OpenAI, Responses": "openai-responses", "Anthropic": "anthropic"}
 DROPPED = {"temperature", "top_p"}
 """Fields of older models that the newest library of Anthropic's does not name."""
 
 
 @pytest.mark.parametrize("name", TYPES)
 def test_what_settings_become_has_the_types_of_the_official_library(name: str) -> None:
-    module, _, params = TYPES[name].rpartition(".")
-    sdk: Any = pytest.importorskip(module, reason="the library is not installed")
-    types = pydantic.TypeAdapter[Any](getattr(sdk, params))
+    types = params_of(TYPES[name])
     api = next(api for api in APIS if api.name == name)
     levels = [Settings(reasoning=level) for level in get_args(ReasoningLevel)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,9 +12,11 @@ import pytest
 import understudy as us
 from tests.support import wire
 from tests.support.clients import client
+from tests.support.sdk_types import as_read
 from tests.support.wire import Case, obj
+from tests.support.wire_streams import stream_cases
 
-CASES = {case.name: case for case in wire.cases()}
+CASES: dict[str, Case] = {case.name: case for case in (*wire.cases(), *stream_cases())}
 
 pytestmark = pytest.mark.skipif(not wire.FOLDER.is_dir(), reason=wire.MISSING)
 
@@ -48,6 +51,10 @@ def get_capital(country: str) -> str:
 def lookup_population(country: str) -> str:
     """Returns the current population of the specified fictional country."""
     return "123124"
+
+
+def get_country() -> str:
+    return "Mexico"
 
 
 def can_have_dragons(population: int) -> bool:
@@ -155,8 +162,32 @@ def test_reasoning_goes_back_encrypted_in_a_loop_of_the_responses_api(server: st
             max_iterations=1,
         ).run(wants.text, timeout=30)
 
-    for case, body in sent_turns(server, name):
+    turns = sent_turns(server, name)
+    for case, body in turns:
         wire.same_request(case.api, body, case.request, tools=wire.outline)
+    for case, body in turns:  # the last, for it is skipped without the library
+        assert as_read(case.api, body) == body
+
+
+def test_a_streamed_loop_sends_what_was_recorded_and_shows_the_recorded_text(server: str) -> None:
+    loop = Loop("gemini-gen-tool-loop-stream-b", get_country)
+    first, second = CASES[f"{loop.name}.1"], CASES[f"{loop.name}.2"]
+    with client(first, server, loop.name) as model, agent(loop, model).stream(first.wants.text, timeout=30) as events:
+        shown = "".join(events.text())
+
+    assert shown == events.result().text == second.expected["text"] == "The capital of Mexico is Mexico City."
+    for case, body in sent_turns(server, loop.name):
+        wire.same_request(case.api, body, case.request, tools=wire.outline)
+
+
+@pytest.mark.parametrize("loop", [*LOOPS, Loop("gemini-gen-tool-loop-b", get_capital)], ids=lambda loop: loop.name)
+def test_the_requests_of_a_loop_have_the_types_of_the_official_library(loop: Loop, server: str) -> None:
+    first = CASES[f"{loop.name}.1"]
+    with client(first, f"{server}/~run=types", loop.name) as model, suppress(us.MaxIterationsExceeded):
+        agent(loop, model).run(first.wants.text, timeout=30)
+
+    for case, body in sent_turns(server, loop.name):
+        assert as_read(case.api, body) == body
 
 
 def test_a_loop_that_asks_for_a_turn_nobody_recorded_ends_with_the_servers_answer(server: str) -> None:

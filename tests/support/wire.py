@@ -320,7 +320,7 @@ def _google_part(part: JsonObject, made_up: str, waiting: list[ToolCall]) -> Par
 
 def _answer_text(response: JsonObject) -> str:
     """Return the words of a function's response, which each project wraps in an object of its own."""
-    for key in ("error", "result"):
+    for key in ("error", "result", "return_value"):
         if key in response:
             return word(response[key])
     return "".join(word(part["text"]) for part in objs(response["content"]))
