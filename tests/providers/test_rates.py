@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable
 from math import inf
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from tests.support.limited_servers import Server, by_chance, by_the_bucket, by_the_last, by_the_window, once, play, said
 from understudy.providers.http.limits.bucket import per_minute
 from understudy.providers.http.limits.rates import LONGEST_STOP, RETRIES, Rates, Sent
-from understudy.providers.http.limits.told import Told, left_by
+from understudy.providers.http.limits.told import Left, Told, left_by
 
 NOW = 1_000.0
 
@@ -437,6 +438,30 @@ def test_what_is_left_grows_from_the_time_of_the_answer() -> None:
     rates.succeeded(sent_at(rates, NOW), NOW, None, said({"requests": Told(10.0, 3.0, 7.0)}))  # one more each second
 
     assert [sent_by(rates, NOW + 2), sent_by(rates, NOW + 4)] == [5, 2]
+
+
+@given(
+    most=st.integers(1, 20),
+    length=st.sampled_from([0.5, 1.0, 60.0]),
+    steps=st.lists(st.tuples(st.sampled_from([0.0, 0.01, 0.3, 2.0, 90.0]), st.integers(0, 30), st.integers(0, 30))),
+)
+def test_a_server_that_tells_its_limit_refuses_nothing(
+    most: int, length: float, steps: list[tuple[float, int, int]]
+) -> None:
+    rates, server, now = Rates(), by_the_bucket(most, length, tells=True), 0.0
+    rates.succeeded(sent_at(rates, now), now, None, server(now)[2])
+    under_way = deque[tuple[Sent, Left | None]]()
+    for gap, calls, answers in steps:
+        now += gap
+        for _ in range(calls):
+            sent = Sent(400)
+            if rates.admits(sent, now):
+                fine, _, left = server(now)
+                assert fine
+                under_way.append((sent, left))
+        for _ in range(min(answers, len(under_way))):
+            sent, left = under_way.popleft()
+            rates.succeeded(sent, now, None, left)
 
 
 def test_a_limit_of_the_users_holds_beside_one_that_an_answer_tells() -> None:

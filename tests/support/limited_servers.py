@@ -67,8 +67,8 @@ def by_the_bucket(most: int, length: float, *, tells: bool = False) -> Server:
     def ask(now: float) -> Verdict:
         nonlocal level, at
         level, at = min(most, level + (now - at) * most / length), now
-        fine = level >= 1.0
-        level -= fine
+        fine = level > 0.999_999  # sums of floats are not exact
+        level = max(0.0, level - fine)
         left = said({"requests": Told(most, floor(level), (most - level) * length / most)}) if tells else None
         return fine, None if fine else (1.0 - level) * length / most, left
 

@@ -224,15 +224,20 @@ class Rates:
         self._left = None
         for what, said in left.limits().items():
             used = left.tokens - self._left_tokens if what in TOKENS else left.requests - self._left_requests
-            bucket = _bucket_of(said, used, self._looked)
+            bucket = _bucket_of(said, used, self._looked, now)
             if bucket is not None:
                 self._told[what] = bucket
         self._look(now)
 
 
-def _bucket_of(said: Told, used: float, at: float) -> Bucket | None:
-    """Return a limit that was told then, and of which so much was used, as a bucket; None if it does not say when there will be more."""
+def _bucket_of(said: Told, used: float, told_at: float, now: float) -> Bucket | None:
+    """Return a limit that was told then, and of which so much was used since; None if it does not say when there will be more.
+
+    When it was used is not known. It counts as used now: a limit gives nothing back while it is full.
+    """
     if not said.reset:
         return None
     limit = max(said.remaining + 1.0, said.limit or 0.0)
-    return Bucket(capacity=limit, rate=(limit - said.remaining) / said.reset, level=said.remaining - used, at=at)
+    rate = (limit - said.remaining) / said.reset
+    level = min(limit, said.remaining + rate * (now - told_at)) - used
+    return Bucket(capacity=limit, rate=rate, level=level, at=now)
