@@ -177,7 +177,7 @@ EVERYTHING: dict[str, Options] = {
         {
             "temperature": "None 7 0 1.5",
             "max_tokens": f"None {COUNT}",
-            "top_p": "None 7 0 1.5",
+            "top_p": "None 0",
             "stop": "list words",
             "seed": "None 7 0 -1",
             "tool_choice": "blank word",

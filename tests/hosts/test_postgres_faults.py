@@ -139,7 +139,7 @@ def test_a_connection_that_the_server_ends_before_any_statement_costs_nobody_any
         database = Ending(postgres_server.new_database())
         database.number = number
         assert play(database) == expected, f"before statement {number}"
-        assert database.figures().repeated == 1
+        assert database.figures().repeated >= 1  # again while the server still ends the transaction that was lost
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
