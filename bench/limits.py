@@ -30,11 +30,10 @@ TOLD = PLAIN | {
 }
 
 
-def _each(call: Callable[[], object]) -> float:
-    """Return the seconds of one call, of many in a row."""
+def _each(calls: Callable[[], object]) -> float:
+    """Return the seconds of one call, of `TOGETHER` in a row."""
     began = time.perf_counter()
-    for _ in range(TOGETHER):
-        call()
+    calls()
     return (time.perf_counter() - began) / TOGETHER
 
 
@@ -43,17 +42,20 @@ def _limits(sizes: Sizes) -> Generator[Round]:
     lock, gate, plain, told = threading.Lock(), InFlight(256), Limiter("plain"), Limiter("told")
 
     def locked() -> None:
-        with lock:
-            pass
+        for _ in range(TOGETHER):
+            with lock:
+                pass
 
     def in_flight() -> None:
-        with gate.slot():
-            pass
+        for _ in range(TOGETHER):
+            with gate.slot():
+                pass
 
     def limited(limiter: Limiter, headers: dict[str, str]) -> None:
-        with limiter.call(BODY) as call:
-            call.headers = headers
-            call.used(USAGE)
+        for _ in range(TOGETHER):
+            with limiter.call(BODY) as call:
+                call.headers = headers
+                call.usage = USAGE
 
     sides: dict[str, Callable[[], object]] = {
         "no limit is known": partial(limited, plain, PLAIN),
@@ -62,7 +64,7 @@ def _limits(sizes: Sizes) -> Generator[Round]:
         "a bare lock": locked,
     }
     yield warmed(
-        {label: partial(timing_itself, partial(_each, call)) for label, call in sides.items()},
+        {label: partial(timing_itself, partial(_each, calls)) for label, calls in sides.items()},
         max(1, sizes.calls // 10),
     )
 

@@ -367,7 +367,7 @@ class HttpModel(ABC):
                 reply = attempt.send(self._connections, lambda: self._headers(key))
                 call.headers = reply.headers
                 turn = self._turn(outgoing, reply, key)
-                call.used(turn.usage)
+                call.usage = turn.usage
                 if account is not None:  # before the slot goes to the next call, which must see the spending
                     account.pay_ahead(turn.usage)
             return replace(turn, request_id=key.out_of(attempt.request_id)) if attempt.request_id else turn

@@ -83,7 +83,7 @@ class StreamedCall:
                 if refusal is not None:
                     raise refusal
                 last, turn = yield from self._read(attempt, reader, key, account, call)
-                call.used(turn.usage)
+                call.usage = turn.usage
                 if account is not None:  # before the slot goes to the next call, which must see the spending
                     account.pay_ahead(turn.usage)
             yield from last

@@ -199,7 +199,8 @@ class Limiter:
     def ended(self, call: Call, error: BaseException | None) -> None:
         """Tell the rates how a request ended; the first one in the queue looks at them again. The caller holds the lock."""
         if error is None:
-            self.rates.succeeded(call, self.clock(), call.tokens_used, left_by(call.headers, self.wall_clock))
+            used = None if call.usage is None else _tokens_of(call.usage)
+            self.rates.succeeded(call, self.clock(), used, left_by(call.headers, self.wall_clock))
         elif isinstance(error, ProviderError) and _asks_to_slow_down(error):
             left = left_by(call.headers, self.wall_clock)
             self.rates.refused(call, self.clock(), error.retry_after, left)
@@ -241,10 +242,10 @@ class Call(Sent):
         waited: whether it had to wait.
         rates: the machine that let it go; a forked child has another one.
         headers: of the answer, by lower-case name; the caller sets them.
-        tokens_used: those of the answer, or None.
+        usage: of the answer; the caller sets it.
     """
 
-    __slots__ = ("_gate", "_limiter", "_slots", "_until", "headers", "rates", "tokens_used", "waited")
+    __slots__ = ("_gate", "_limiter", "_slots", "_until", "headers", "rates", "usage", "waited")
 
     def __init__(self, limiter: Limiter, size: int, until: float, gate: InFlight) -> None:
         self.size = size
@@ -253,13 +254,8 @@ class Call(Sent):
         self._gate = gate
         self.tokens = 0.0
         self.headers = _NO_HEADERS
-        self.tokens_used: int | None = None
+        self.usage: Usage | None = None
         self.waited = False
-
-    def used(self, usage: Usage) -> None:
-        """Take the tokens of the answer."""
-        if usage.input_tokens is not None and usage.output_tokens is not None:
-            self.tokens_used = usage.input_tokens + usage.output_tokens
 
     def __enter__(self) -> Self:
         """Wait for a place and for the limits.
@@ -304,6 +300,12 @@ class Call(Sent):
                     limiter.ended(self, error)
             finally:
                 slots.give_back()
+
+
+def _tokens_of(usage: Usage) -> int | None:
+    """Return the tokens of a whole exchange; None if the answer says only a part of them."""
+    read, written = usage.input_tokens, usage.output_tokens
+    return None if read is None or written is None else read + written
 
 
 def _asks_to_slow_down(error: ProviderError) -> bool:
