@@ -410,6 +410,7 @@ def test_a_client_with_a_limit_of_its_own_keeps_it_and_obeys_refusals_all_the_sa
         ({"name": "rehearsal"}, ValueError, "set_limits: 'rehearsal' has no key"),
         ({"name": None}, TypeError, "set_limits: expected a provider"),
         ({"name": "http://user:pw@host"}, ValueError, "set_limits: an address must"),
+        ({"rpm": 60}, TypeError, "set_limits has no argument rpm=: use requests_per_minute="),
         ({"in_flight": 0}, ValueError, "set_limits: in_flight must be at least 1"),
         ({"in_flight": None}, TypeError, "set_limits: in_flight must be a whole number"),
         ({"requests_per_minute": "60"}, TypeError, "set_limits: requests_per_minute must be a whole number"),

@@ -43,6 +43,8 @@ def test_a_model_name_is_written_as_it_is_read(text: str) -> None:
         ("o3", r"Did you mean 'openai:o3'\?$"),
         ("claude-haiku-4-5", r"Did you mean 'anthropic:claude-haiku-4-5'\?$"),
         ("gemini-2.5-flash", r"Did you mean 'gemini:gemini-2.5-flash'\?$"),
+        ("azure-openai:gpt-4o", "did you mean 'azure:gpt-4o'"),
+        ("vertex_ai/gemini-2.5-flash", r"Did you mean 'vertex:gemini-2.5-flash'\?$"),
         ("openai/gpt-4o", r"Did you mean 'openai:gpt-4o'\?$"),
         ("llama3", r"'llama3' has no provider. Did you mean 'ollama:llama3'\?$"),
         (

@@ -10,6 +10,7 @@ from typing import Protocol, TypeAlias, cast, runtime_checkable
 
 from .checks import WrongReturn, checked_plain
 from .messages import ModelRequest, ModelTurn, Settings
+from .other_names import OF_PROVIDERS
 from .pieces import Piece
 from .presets import PRESETS
 
@@ -49,8 +50,9 @@ MAKERS = {
 def likely(model: str) -> str:
     """Return the most likely model string for a text without a known provider; empty if the provider is unclear."""
     prefix, slash, name = model.partition("/")
-    if slash and name and prefix.lower() in PROVIDERS:
-        return f"{prefix.lower()}:{name}"
+    ours = OF_PROVIDERS.get(prefix.lower(), prefix.lower())
+    if slash and name and ours in PROVIDERS:
+        return f"{ours}:{name}"
     return next((f"{provider}:{model}" for provider, begins in MAKERS.items() if begins.match(model)), "")
 
 
@@ -127,7 +129,8 @@ class ModelName:
         provider = PROVIDERS.get(prefix)
         expected = "expected 'PROVIDER:MODEL' with a provider of " + ", ".join(sorted(PROVIDERS))
         if provider is None:
-            near = get_close_matches(prefix.lower(), PROVIDERS, 1, cutoff=0.65)
+            ours = OF_PROVIDERS.get(prefix.lower())
+            near = [ours] if ours else get_close_matches(prefix.lower(), PROVIDERS, 1, cutoff=0.65)
             guess = likely(text)
             meant = guess or (near[0] + colon + model if near else "")
             if not colon and text and (guess or not near):

@@ -74,6 +74,28 @@ OF_MODEL_CALLS = {
 """Argument of clients elsewhere that belongs to the agent here -> where it is."""
 
 
+OF_LIMITS = {
+    "max_in_flight": "use in_flight=",
+    "rpm": "use requests_per_minute=",
+    "tpm": "use tokens_per_minute=",
+}
+"""Argument of rate limits elsewhere -> ours."""
+
+OF_PROVIDERS = {
+    "azure_openai": "azure",
+    "azure-openai": "azure",
+    "claude": "anthropic",
+    "google_genai": "gemini",
+    "google_vertexai": "vertex",
+    "google-gla": "gemini",
+    "google-vertex": "vertex",
+    "hosted_vllm": "vllm",
+    "mistralai": "mistral",
+    "vertex_ai": "vertex",
+}
+"""Prefix of a model string in pydantic-ai, LangChain or LiteLLM -> ours."""
+
+
 class _OtherName:
     """An attribute that does not exist: reading it raises an `AttributeError` that names ours, so `hasattr` is false.
 
@@ -123,22 +145,28 @@ def of_client(known: Collection[str]) -> dict[str, str]:
     return {**OF_MODEL_CALLS, **{name: f"use {one}=" for name, one in ours.items() if one}}
 
 
-def explained(init: F, what: str, elsewhere: Mapping[str, str], *, also: Collection[str] = ()) -> F:
-    """Return a constructor that names the right argument where it gets an unknown one, as `explains_arguments` says.
+def explains_parameters(what: str, elsewhere: Mapping[str, str]) -> Callable[[F], F]:
+    """Make a function name the right argument where it gets an unknown one, as `explains_arguments` does a constructor."""
+    return lambda function: explained(function, what, elsewhere)
+
+
+def explained(function: F, what: str, elsewhere: Mapping[str, str], *, also: Collection[str] = ()) -> F:
+    """Return a function, or a constructor, that names the right argument where it gets an unknown one.
 
     `also` names the arguments that it takes besides those of its signature. An empty `what` is the name of the object's class.
 
     Raises:
-        TypeError: from the constructor, as Python raises it for any function.
+        TypeError: from the function, as Python raises it for any.
     """
-    code = init.__code__
-    known = frozenset((*code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount], *also))
+    code = function.__code__
+    known = frozenset((*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount], *also)) - {"self"}
 
-    @wraps(init)
-    def checked(self: object, *arguments: Any, **named: Any) -> None:
+    @wraps(function)
+    def checked(*arguments: Any, **named: Any) -> None:
         if not named.keys() <= known:
-            raise TypeError(_explanation(what or type(self).__name__, sorted(named.keys() - known), known, elsewhere))
-        init(self, *arguments, **named)
+            subject = what or type(arguments[0]).__name__
+            raise TypeError(_explanation(subject, sorted(named.keys() - known), known, elsewhere))
+        function(*arguments, **named)
 
     return cast(F, checked)
 

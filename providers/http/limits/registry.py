@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from understudy.providers.http.forks import renew_after_fork
 from understudy.providers.http.retries import Timing
 from understudy.vocabulary.checks import UNSET, Unset
+from understudy.vocabulary.other_names import OF_LIMITS, explains_parameters
 
 from .figures import LimitFigures
 from .limiter import Limiter, Sleep
@@ -109,6 +110,7 @@ def limit_figures() -> tuple[LimitFigures, ...]:
     return shared.figures()
 
 
+@explains_parameters("set_limits", OF_LIMITS)
 def set_limits(
     name: str,
     *,
