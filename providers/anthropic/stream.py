@@ -13,7 +13,7 @@ from understudy.providers.wire.json_values import (
     count,
     inner,
     kept,
-    object_in,
+    name_in,
     text,
     text_in,
 )
@@ -110,7 +110,7 @@ class AnthropicStream:
 
     def _begin(self, event: JsonObject) -> Sequence[Piece]:
         index, start = _index(event), as_object(event.get("content_block"), "content_block")
-        kind = text(start, "type")
+        kind = name_in(start, "type", "content_block.type")
         if index in self._begun:
             raise WrongShape(f"a content block with index {index} began twice")
         self._begun.add(index)
@@ -124,16 +124,16 @@ class AnthropicStream:
             case "redacted_thinking":
                 return (ReasoningPiece("", index, None, as_text(start.get("data"), "redacted_thinking.data")),)
             case "tool_use":
-                return (CallPiece(index, "", text(start, "id"), as_text(start.get("name"), "tool_use.name")),)
+                return (CallPiece(index, "", text(start, "id"), name_in(start, "name", "tool_use.name")),)
             case _:
                 return ()
 
     def _grow(self, event: JsonObject) -> Sequence[Piece]:
-        index, delta = _index(event), object_in(event, "delta", "delta")
+        index, delta = _index(event), as_object(event.get("delta"), "delta")
         block = self._open.get(index)
         if block is None:
             raise WrongShape(f"content_block_delta must belong to a block that has begun, got index {index}")
-        kind = text(delta, "type")
+        kind = name_in(delta, "type", "delta.type")
         if kind == "text_delta" and block.kind == "text":  # most
             return (TextPiece(text_in(delta, "text", "text_delta.text"), index),)
         match block.kind, kind:

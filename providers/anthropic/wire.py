@@ -14,6 +14,7 @@ from understudy.providers.wire.json_values import (
     inner,
     items,
     kept,
+    name_in,
     objects,
     sendable,
     text,
@@ -211,7 +212,7 @@ def decode(body: JsonObject) -> ModelTurn:
     Raises:
         WrongShape: the body is not a message.
     """
-    if "content" not in body:
+    if body.get("content") is None:
         raise WrongShape(f"content must be an array, got a body with {', '.join(sorted(body)[:8]) or 'nothing'}")
     parts = tuple(_part(as_object(block, "content[]")) for block in items(body, "content", "content"))
     raw = text(body, "stop_reason") or None
@@ -233,7 +234,7 @@ def refusal_in(body: JsonObject) -> str:
 
 
 def _part(block: JsonObject) -> Part:
-    match block.get("type"):
+    match name_in(block, "type", "content[].type"):
         case "text":
             return TextPart(text_in(block, "text", "text.text"), citations=citations_in(block))
         case "thinking":
@@ -242,7 +243,7 @@ def _part(block: JsonObject) -> Part:
             return ReasoningPart(redacted=as_text(block.get("data"), "redacted_thinking.data"))
         case "tool_use":
             given, bad = arguments(block.get("input"))
-            return ToolCall(text(block, "id"), as_text(block.get("name"), "tool_use.name"), given, bad)
+            return ToolCall(text(block, "id"), name_in(block, "name", "tool_use.name"), given, bad)
         case _:
             return OpaquePart(kept(block, "content[]"))
 

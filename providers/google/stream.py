@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from understudy.providers.wire.json_values import as_object, inner, items, object_in, text
+from understudy.providers.wire.json_values import as_object, inner, items, object_in, place_of, text
 from understudy.vocabulary.json_reading import arguments_text
 from understudy.vocabulary.messages import (
     NO_USAGE,
@@ -60,7 +60,7 @@ class GoogleStream:
         found: list[Piece] = []
         for entry in items(event, "candidates", "candidates"):
             candidate = as_object(entry, "candidates[]")
-            if not candidate.get("index"):
+            if not place_of(candidate, "index", "candidates[].index"):
                 self._choose(candidate, found)
         if inner(event, "usageMetadata"):
             self._usage = usage_in(event)

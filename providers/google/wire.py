@@ -12,9 +12,9 @@ from understudy.providers.wire.json_values import (
     as_text,
     count,
     inner,
-    is_object,
     items,
     kept,
+    name_in,
     object_in,
     sendable,
     text,
@@ -271,12 +271,10 @@ def reason_of(raw: str, parts: tuple[Part, ...]) -> FinishReason:
 def part_in(part: JsonObject) -> Part | None:
     """Return a part of the model's answer; None for an empty text without a signature."""
     signature = text(part, "thoughtSignature") or None
-    call = part.get("functionCall")
-    if is_object(call):
+    if part.get("functionCall") is not None:
+        call = as_object(part["functionCall"], "content.parts[].functionCall")
         given, bad = arguments(call.get("args"))
-        return ToolCall(
-            text(call, "id"), as_text(call.get("name"), "functionCall.name"), given, bad, signature=signature
-        )
+        return ToolCall(text(call, "id"), name_in(call, "name", "functionCall.name"), given, bad, signature=signature)
     if part.get("text") is not None:
         words = as_text(part["text"], "content.parts[].text")
         if part.get("thought") is True:

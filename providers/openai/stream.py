@@ -7,21 +7,20 @@ from understudy.providers.wire.json_values import (
     as_object,
     inner,
     is_array,
-    is_object,
     items,
     kept,
     object_in,
+    place_of,
     text,
     text_in,
 )
-from understudy.vocabulary.json_reading import arguments_text
 from understudy.vocabulary.messages import NO_USAGE, JsonObject, JsonValue, OpaquePart, Part, Usage
 from understudy.vocabulary.pieces import CallPiece, Piece, ReasoningPiece, TextPiece, TurnEnd, UsagePiece, WholePiece
 
 from .annotations import MetadataCollector, annotations_in, citations_of, others_in, pages_in
 from .sent_messages import DIALECT, ECHOED
 from .stream_blocks import add_block
-from .stream_calls import FIRST_CALL, StreamedCalls
+from .stream_calls import FIRST_CALL, StreamedCalls, more_arguments
 from .wire import reason_of, usage_in
 
 
@@ -70,7 +69,7 @@ class OpenAIStream:
         if not self._has_ended:
             for entry in items(event, "choices", "choices"):
                 choice = as_object(entry, "choices[]")
-                if not choice.get("index"):
+                if not place_of(choice, "index", "choices[].index"):
                     self._choose(choice, found)
         if "citations" in event or "search_results" in event:
             self._pages = pages_in(event) or self._pages
@@ -94,7 +93,9 @@ class OpenAIStream:
         if fields:
             found.append(WholePiece(OpaquePart(kept(fields, "delta.reasoning_details")), FIRST_CALL - 1))
         if self._legacy and not self._calls:
-            given = "".join([arguments_text(piece.get("arguments")) for piece in self._legacy])
+            given = ""
+            for piece in self._legacy:
+                given += more_arguments(piece, "arguments", "delta.function_call.arguments", has_begun=bool(given))
             called = next(filter(None, [text(piece, "name") for piece in self._legacy]), "")
             found.append(CallPiece(FIRST_CALL, given, "", called))
         return found
@@ -127,8 +128,8 @@ class OpenAIStream:
             piece = self._calls.take(as_object(entry, "delta.tool_calls[]"))
             if piece is not None:
                 found.append(piece)
-        legacy = delta.get("function_call")
-        if is_object(legacy):
+        legacy = object_in(delta, "function_call", "delta.function_call")
+        if legacy:
             self._legacy.append(legacy)
         self._raw = text(choice, "finish_reason")
         self._has_ended = bool(self._raw)

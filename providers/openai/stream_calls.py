@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from understudy.providers.wire.json_values import count, inner, text
+from understudy.providers.wire.json_values import is_object, object_in, place_of, text, text_in
 from understudy.vocabulary.json_reading import arguments_text, parse
 from understudy.vocabulary.messages import JsonObject
 from understudy.vocabulary.pieces import CallPiece
@@ -47,13 +47,15 @@ class StreamedCalls:
 
     def take(self, entry: JsonObject) -> CallPiece | None:
         """Return what an entry of `tool_calls` adds to its call; None for nothing. An id or name comes once."""
-        function = inner(entry, "function")
+        function = object_in(entry, "function", "delta.tool_calls[].function")
         call_id, name = text(entry, "id"), text(function, "name")
-        given = arguments_text(function.get("arguments"))
-        index = count(entry, "index")
+        index = place_of(entry, "index", "delta.tool_calls[].index")
         call = self._last if index is None else self._at.get(index)
-        if call is None or _is_another(call, call_id, name, given):
+        if call is None or _is_another(call, call_id, name, arguments_text(function.get("arguments"))):
             call = self._begin(index)
+        given = more_arguments(
+            function, "arguments", "delta.tool_calls[].function.arguments", has_begun=bool(call.texts)
+        )
         self._last = call
         if given:
             call.texts.append(given)
@@ -70,6 +72,15 @@ class StreamedCalls:
         if index is not None:
             self._at[index] = call
         return call
+
+
+def more_arguments(piece: JsonObject, key: str, where: str, *, has_begun: bool) -> str:
+    """Return the arguments under `key` in a piece of a call; `has_begun` says that some came already.
+
+    They are a text that comes in pieces. Some servers send them whole, as an object. `where` names any other value in the error.
+    """
+    given = piece.get(key)
+    return arguments_text(given) if is_object(given) and not has_begun else text_in(piece, key, where)
 
 
 def _is_another(call: _Call, call_id: str, name: str, given: str) -> bool:

@@ -8,13 +8,12 @@ from understudy.providers.wire.endings import neutral
 from understudy.providers.wire.json_values import (
     WrongShape,
     as_object,
-    as_text,
     count,
     inner,
     is_array,
-    is_object,
     items,
     kept,
+    name_in,
     object_in,
     text,
     text_in,
@@ -188,15 +187,15 @@ def _calls(message: JsonObject) -> list[Part]:
     for entry in items(message, "tool_calls", "message.tool_calls"):
         call = as_object(entry, "message.tool_calls[]")
         found.append(_tool_call(text(call, "id"), as_object(call.get("function"), "message.tool_calls[].function")))
-    legacy = message.get("function_call")
-    if not found and is_object(legacy):
+    legacy = object_in(message, "function_call", "message.function_call")
+    if not found and legacy:
         found.append(_tool_call("", legacy))
     return found
 
 
 def _tool_call(call_id: str, function: JsonObject) -> ToolCall:
     given, bad = arguments(function.get("arguments"))
-    return ToolCall(call_id, as_text(function.get("name"), "a tool call's name"), given, bad)
+    return ToolCall(call_id, name_in(function, "name", "a tool call's name"), given, bad)
 
 
 def usage_in(body: JsonObject) -> Usage:

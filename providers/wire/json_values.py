@@ -59,6 +59,30 @@ def as_text(value: JsonValue, where: str) -> str:
     return value
 
 
+def name_in(source: JsonObject, key: str, where: str) -> str:
+    """Return the string under `key`, which must be there and not empty; `where` names it in the error.
+
+    For the name of a tool, and for the type of what a model said: what has no type would be left out, and nobody would know.
+    """
+    value = source.get(key)
+    if type(value) is str and value:  # nearly always
+        return value
+    if value == "":
+        raise WrongShape(f"{where} must not be empty")
+    return as_text(value, where)
+
+
+def place_of(source: JsonObject, key: str, where: str) -> int | None:
+    """Return the whole number under `key` that tells a place in a list; None if it is absent or null.
+
+    What has a place of another type belongs nowhere, so `where` names it in an error.
+    """
+    value = source.get(key)
+    if value is None or (type(value) is int and 0 <= value < MOST):
+        return value
+    raise WrongShape(f"{where} must be a whole number from 0, got {_kind(value)}")
+
+
 def items(source: JsonObject, key: str, where: str) -> Sequence[JsonValue]:
     """Return the array under `key`; an absent or null one is empty."""
     value = source.get(key)

@@ -1,4 +1,4 @@
-"""What a model said, in a wrong type: an error in every API, whole and streamed, and never an answer without those words."""
+"""What a model said, in a wrong type: an error in every API, whole and streamed, and never an answer or a call without it."""
 
 from __future__ import annotations
 
@@ -145,3 +145,103 @@ def test_a_text_that_an_api_leaves_out_or_sends_as_null_is_empty() -> None:
     turns += [turn_of(api, as_events(*events(None), *ENDS[api])) for api, events in STREAMS]
 
     assert {turn.text for turn in turns} == {"", "Hel"}
+
+
+# --- calls of tools
+
+
+def called(**fields: Any) -> dict[str, Any]:
+    return {"message": {"tool_calls": [{"id": "a", "function": {"name": "look", "arguments": "{}", **fields}}]}}
+
+
+def grown(*pieces: dict[str, Any]) -> list[Any]:
+    """Write a chunk of a chat completion for each piece of a call."""
+    return [{"choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, **piece}]}}]} for piece in pieces]
+
+
+ADDED = {"type": "response.output_item.added", "output_index": 0}
+ITEM = {"type": "function_call", "call_id": "a", "name": "look", "arguments": ""}
+NAMES: list[tuple[str, Made]] = [
+    ("openai", lambda v: chat(called(name=v))),
+    ("openai", lambda v: chat({"message": {"function_call": {"name": v, "arguments": "{}"}}})),
+    ("openai-responses", lambda v: response({**ITEM, "name": v})),
+    ("openai-responses", lambda v: response({**ITEM, "type": v})),
+    ("anthropic", lambda v: blocks({**CALL, "name": v})),
+    ("anthropic", lambda v: blocks({"type": v, "text": "the answer"})),
+    ("gemini", lambda v: candidate({"parts": [{"functionCall": {"name": v, "args": {}}}]})),
+]
+STREAMED_NAMES: list[tuple[str, Made]] = [
+    ("openai-responses", lambda v: [{**ADDED, "item": {**ITEM, "name": v}}]),
+    ("openai-responses", lambda v: [{**ADDED, "type": "response.output_item.done", "item": {**ITEM, "type": v}}]),
+    ("anthropic", lambda v: block({**CALL, "name": v})),
+    ("anthropic", lambda v: block({"type": v, "text": "the answer"})),
+    ("anthropic", lambda v: block(TEXT, {"type": v, "text": "lo"})),
+    ("gemini", lambda v: [candidate({"parts": [{"functionCall": {"name": v, "args": {}}}]})]),
+]
+LEGACY = {"choices": [{"index": 0, "delta": {"function_call": {"name": "look", "arguments": '{"word": "a'}}}]}
+HOLDERS: list[tuple[str, Made]] = [
+    ("openai", lambda v: grown({"function": {"name": "look", "arguments": '{"word": "a'}}, {"function": v})),
+    ("openai", lambda v: [LEGACY, {"choices": [{"index": 0, "delta": {"function_call": v}}]}]),
+]
+ARGUMENTS: list[tuple[str, Made]] = [
+    ("openai", lambda v: HOLDERS[0][1]({"arguments": v})),
+    ("openai", lambda v: HOLDERS[1][1]({"arguments": v})),
+    (
+        "openai-responses",
+        lambda v: [{**ADDED, "item": ITEM}, *[delta("function_call_arguments", each) for each in ('{"word": "a', v)]],
+    ),
+]
+PLACES: list[tuple[str, Made]] = [
+    ("openai", lambda v: [chat({"index": v, "delta": {"content": "Hel"}})]),
+    ("openai", lambda v: grown({"id": "a", "index": v, "function": {"name": "look", "arguments": "{}"}})),
+    ("gemini", lambda v: [{"candidates": [{"index": v, "content": {"parts": [{"text": "Hel"}]}}]}]),
+]
+
+
+@pytest.mark.parametrize("value", [*WRONG, None, ""], ids=repr)
+def test_a_call_has_a_name_and_whatever_a_model_said_a_type(value: Any) -> None:
+    for api, body in NAMES:
+        with pytest.raises(ValueError, match="must be a string, got|must not be empty"):
+            DECODERS[api](body(value))
+    for api, events in STREAMED_NAMES:
+        with pytest.raises(ValueError, match="must be a string, got|must not be empty"):
+            turn_of(api, as_events(*events(value), *ENDS[api]))
+
+
+@pytest.mark.parametrize("value", WRONG, ids=repr)
+def test_a_piece_of_arguments_of_a_wrong_type_does_not_change_them(value: Any) -> None:
+    for api, events in ARGUMENTS:
+        with pytest.raises(ValueError, match="must be a string, got"):
+            turn_of(api, as_events(*events(value), *ENDS[api]))
+
+
+@pytest.mark.parametrize("value", [5, True, "x", ["x"]], ids=repr)
+def test_what_holds_a_call_must_be_an_object(value: Any) -> None:
+    for api, events in HOLDERS:
+        with pytest.raises(ValueError, match="must be an object, got"):
+            turn_of(api, as_events(*events(value), *ENDS[api]))
+    with pytest.raises(ValueError, match="must be an object, got"):
+        DECODERS["gemini"](candidate({"parts": [{"functionCall": value}]}))
+    with pytest.raises(ValueError, match="must be an object, got"):
+        DECODERS["openai"](chat({"message": {"function_call": value}}))
+
+
+@pytest.mark.parametrize("value", ["0", 1.5, -1, True, False, [], {}], ids=repr)
+def test_what_has_no_place_among_the_others_ends_the_stream(value: Any) -> None:
+    for api, events in PLACES:
+        with pytest.raises(ValueError, match="must be a whole number from 0, got"):
+            turn_of(api, as_events(*events(value), *ENDS[api]))
+
+
+@pytest.mark.parametrize(
+    ("api", "body"),
+    [
+        ("openai-responses", {"status": "completed"}),
+        ("openai-responses", {"status": "completed", "output": None}),
+        ("openai-responses", {"output": None}),
+        ("anthropic", {"content": None, "stop_reason": "end_turn"}),
+    ],
+)
+def test_an_answer_that_is_complete_says_what_the_model_said(api: str, body: JsonObject) -> None:
+    with pytest.raises(ValueError, match=r"(output|content) must be an array"):
+        DECODERS[api](body)

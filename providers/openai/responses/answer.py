@@ -9,7 +9,6 @@ from understudy.providers.wire.endings import neutral
 from understudy.providers.wire.json_values import (
     WrongShape,
     as_object,
-    as_text,
     beside,
     count,
     inner,
@@ -17,6 +16,7 @@ from understudy.providers.wire.json_values import (
     is_object,
     items,
     kept,
+    name_in,
     text,
     text_in,
 )
@@ -63,7 +63,7 @@ def decode(body: JsonObject) -> ModelTurn:
     Raises:
         WrongShape: the body is not a response.
     """
-    if not is_array(body.get("output")) and not text(body, "status"):
+    if not is_array(body.get("output")) and text(body, "status") in ("", "completed"):
         raise WrongShape(f"output must be an array, got a body with {', '.join(sorted(body)[:8]) or 'nothing'}")
     output = [as_object(item, "output[]") for item in items(body, "output", "output")]
     metadata = MetadataCollector()
@@ -85,14 +85,14 @@ def decode(body: JsonObject) -> ModelTurn:
 
 
 def _parts(item: JsonObject) -> list[Part]:
-    match item.get("type"):
+    match name_in(item, "type", "output[].type"):
         case "message":
             texts = [block for block in blocks_of(item) if block.get("type") == "output_text"]
             phase = text(item, "phase") or None
             return [TextPart(words_of(block), phase, citations=sources_in(block)) for block in texts]
         case "function_call":
             given, bad = arguments(item.get("arguments"))
-            return [ToolCall(call_id(item), as_text(item.get("name"), "function_call.name"), given, bad)]
+            return [ToolCall(call_id(item), name_in(item, "name", "function_call.name"), given, bad)]
         case "reasoning":
             thoughts = [ReasoningPart(words) for words in thoughts_in(item) if words]
             return [*thoughts, OpaquePart(kept(item, "output[]"))]

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from understudy.orchestration.streaming.turn_assembler import joined
 from understudy.providers.openai.annotations import MetadataCollector
+from understudy.providers.openai.stream_calls import more_arguments
 from understudy.providers.wire.endings import neutral
 from understudy.providers.wire.json_values import (
     WrongShape,
     as_object,
-    as_text,
     count,
     inner,
     items,
     kept,
+    name_in,
     text,
     text_in,
 )
@@ -81,7 +82,9 @@ class ResponsesStream:
             case "response.output_text.delta":
                 self._say(_content(event), _delta(event), found)
             case "response.function_call_arguments.delta":
-                self._call(_index(event) * ITEM, arguments_text(event.get("delta")), found)
+                number = _index(event) * ITEM
+                has_begun = bool(self._shown.get(number))
+                self._call(number, more_arguments(event, "delta", "delta", has_begun=has_begun), found)
             case "response.function_call_arguments.done":
                 number = _index(event) * ITEM
                 self._call(number, self._missing_arguments(number, arguments_text(event.get("arguments"))), found)
@@ -135,14 +138,14 @@ class ResponsesStream:
     def _begin(self, index: int, item: JsonObject, found: list[Piece]) -> None:
         self._items[index] = item
         if item.get("type") == "function_call":
-            name = as_text(item.get("name"), "function_call.name")
+            name = name_in(item, "name", "function_call.name")
             found.append(CallPiece(index * ITEM, "", call_id(item), name))
 
     def _complete(self, index: int, item: JsonObject, found: list[Piece]) -> None:
         """Add the parts of an item that came in no event before: some servers send items whole."""
         number = index * ITEM
         _check_same(index, self._items.get(index, item), item)
-        match item.get("type"):
+        match name_in(item, "type", "item.type"):
             case "message":
                 self._items[index] = item
                 collect(self._metadata, item)
