@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.limited_servers import Server, by_chance, by_the_bucket, by_the_last, by_the_window, once, play, said
-from understudy.providers.http.limits.bucket import per_minute
+from understudy.providers.http.limits.bucket import Bucket, per_minute
 from understudy.providers.http.limits.rates import LONGEST_STOP, RETRIES, Rates, Sent
 from understudy.providers.http.limits.told import Left, Told, left_by
 
@@ -50,6 +50,21 @@ def test_no_minute_has_more_requests_than_the_user_allows(most: int, gaps: list[
             sent.append(now)
 
     assert all(len([each for each in sent if begin <= each < begin + 60]) <= most for begin in sent)
+
+
+@given(
+    now=st.floats(0, 1e9),
+    rate=st.floats(1e-3, 1e12),
+    capacity=st.floats(1, 1e9),
+    level=st.floats(-1e3, 1),
+)
+def test_a_wait_ends_on_a_clock_that_only_waiting_moves(now: float, rate: float, capacity: float, level: float) -> None:
+    bucket = Bucket(capacity=capacity, rate=rate, level=level, at=now)
+
+    for _ in range(4):
+        now += bucket.wait(now, 1.0)
+
+    assert bucket.wait(now, 1.0) == 0.0
 
 
 def test_requests_of_the_user_are_spread_over_the_minute_behind_the_first_tenth() -> None:

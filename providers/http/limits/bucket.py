@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
+SHORTEST = 1e-6  # Seconds. A clock may not be able to add less to its time, and a wait for it would have no end.
+
 
 @dataclass(slots=True)
 class Bucket:
@@ -28,7 +30,7 @@ class Bucket:
         early = max(0.0, self.at - now)
         if missing <= 1e-9:  # the sum of many small additions is not exact
             return early
-        return inf if self.rate <= 0 else early + missing / self.rate
+        return inf if self.rate <= 0 else early + max(SHORTEST, missing / self.rate)
 
     def take(self, now: float, permits: float) -> None:
         """Take permits, more than there are if need be; a negative number gives some back."""
