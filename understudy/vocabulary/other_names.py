@@ -58,10 +58,13 @@ OF_CLIENTS: Mapping[str, tuple[str, ...]] = {
     "max_retries": ("attempts",),
     "model_name": ("model", "deployment"),
     "num_retries": ("attempts",),
+    "proxies": ("transport",),
+    "proxy": ("transport",),
     "region": ("location",),
     "request_timeout": ("timeout",),
     "server_url": ("base_url", "endpoint"),
     "url": ("base_url", "endpoint"),
+    "verify": ("transport",),
 }
 """Argument of clients elsewhere -> ours; the first that the client has."""
 
