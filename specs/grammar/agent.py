@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import Discriminator, Field, Tag
@@ -16,6 +17,7 @@ from understudy.orchestration.agent.spec import (
 )
 from understudy.vocabulary.messages import JsonValue
 from understudy.vocabulary.models import DEFAULT_MODEL_TIMEOUT
+from understudy.vocabulary.other_names import OF_AGENTS
 from understudy.vocabulary.runs.compaction import (
     DEFAULT_KEEP,
     DEFAULT_SUMMARY_TOKENS,
@@ -198,6 +200,7 @@ class AgentGrammar(Grammar):
     """One agent."""
 
     called: ClassVar[str] = "an agent"
+    elsewhere: ClassVar[Mapping[str, str]] = {**OF_AGENTS, "name": "id"}
 
     id: str = Field(
         description="names the agent in logs, errors and references; unique in the spec",

@@ -69,7 +69,12 @@ def _unknown(details: Iterable[ErrorDetails]) -> Iterable[ErrorDetails]:
 def _meant(detail: ErrorDetails) -> str:
     """Return the known key that the author of an unknown key probably meant."""
     grammar = grammar_at(SpecGrammar, detail["loc"][:-1])
-    return "" if grammar is None else nearest(str(detail["loc"][-1]), [key for key, _ in keys_of(grammar)])
+    return "" if grammar is None else _near(grammar, str(detail["loc"][-1]))
+
+
+def _near(grammar: type[Grammar], key: str) -> str:
+    """Return the key that an unknown one means elsewhere, or else the most like it; empty if there is none."""
+    return grammar.elsewhere.get(key) or nearest(key, [known for known, _ in keys_of(grammar)])
 
 
 def _problem(document: Document, detail: ErrorDetails) -> Problem:
@@ -100,9 +105,9 @@ def _unknown_key(document: Document, path: Path, detail: ErrorDetails) -> str:
         names = listed([f"{provider.upper()}_API_KEY" for provider in PROVIDERS if provider in ("openai", "anthropic")])
         return f"{grammar.called} has no key {key!r}: keys never stand in a spec; they come from the environment ({names}, …)"
     inside = [name for name, field in keys_of(grammar) if key in _keys_under(field.annotation)]
-    if inside:
+    if inside and key not in grammar.elsewhere:
         return f"{grammar.called} has no key {key!r}; it stands under {inside[0]!r}"
-    near = nearest(key, known)
+    near = _near(grammar, key)
     if near:  # one suggestion instead of the list of keys: an agent has more than thirty
         return f"{grammar.called} has no key {key!r}. Did you mean {near!r}? The keys are {listed(known)}"
     return f"{grammar.called} has no key {key!r}; expected {listed(known)}"

@@ -25,6 +25,8 @@ class Grammar(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, protected_namespaces=())
     called: ClassVar[str]
     """The name of such a mapping in errors: 'an agent'."""
+    elsewhere: ClassVar[Mapping[str, str]] = {}
+    """Name of a key in other libraries -> the key here."""
 
 
 def form(name: str) -> Tag:

@@ -65,6 +65,16 @@ BROKEN = [
         13,
         "must be a tool's name, or a mapping with 'name: NAME', got 3",
     ),
+    Broken(
+        "key of others",
+        AGENT + "    instructions: Help.\n",
+        4,
+        5,
+        "has no key 'instructions'. Did you mean 'system_prompt'?",
+    ),
+    Broken(
+        "name as id", "agents:\n  - name: ada\n    model: rehearsal\n", 2, 5, "has no key 'name'. Did you mean 'id'?"
+    ),
     Broken("tool with more", AGENT + "    tools: [{name: web_search, x: 1}]\n", 4, 32, "a tool has no key 'x'"),
     Broken("criteria", AGENT + "    criteria: [{type: keyword}]\n", 4, 16, "'criteria[0].keyword' is missing"),
     Broken(

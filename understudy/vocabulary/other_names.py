@@ -77,6 +77,19 @@ OF_MODEL_CALLS = {
 """Argument of clients elsewhere that belongs to the agent here -> where it is."""
 
 
+OF_AGENTS = {
+    "agents": "sub_agents",
+    "handoffs": "sub_agents",
+    "instructions": "system_prompt",
+    "output": "output_type",
+    "prompt": "system_prompt",
+    "response_format": "output_type",
+    "result_type": "output_type",
+    "system": "system_prompt",
+    "system_message": "system_prompt",
+}
+"""Argument of agents elsewhere -> ours, which is also a key of specs."""
+
 OF_LIMITS = {
     "max_in_flight": "use in_flight=",
     "rpm": "use requests_per_minute=",
