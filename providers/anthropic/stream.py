@@ -13,9 +13,9 @@ from understudy.providers.wire.json_values import (
     count,
     inner,
     kept,
-    name_in,
     text,
     text_in,
+    type_in,
 )
 from understudy.vocabulary.json_reading import arguments, arguments_text
 from understudy.vocabulary.messages import JsonObject, JsonValue, OpaquePart, Part
@@ -110,7 +110,7 @@ class AnthropicStream:
 
     def _begin(self, event: JsonObject) -> Sequence[Piece]:
         index, start = _index(event), as_object(event.get("content_block"), "content_block")
-        kind = name_in(start, "type", "content_block.type")
+        kind = type_in(start, "content_block.type")
         if index in self._begun:
             raise WrongShape(f"a content block with index {index} began twice")
         self._begun.add(index)
@@ -124,7 +124,7 @@ class AnthropicStream:
             case "redacted_thinking":
                 return (ReasoningPiece("", index, None, as_text(start.get("data"), "redacted_thinking.data")),)
             case "tool_use":
-                return (CallPiece(index, "", text(start, "id"), name_in(start, "name", "tool_use.name")),)
+                return (CallPiece(index, "", text(start, "id"), as_text(start.get("name"), "tool_use.name")),)
             case _:
                 return ()
 
@@ -133,7 +133,7 @@ class AnthropicStream:
         block = self._open.get(index)
         if block is None:
             raise WrongShape(f"content_block_delta must belong to a block that has begun, got index {index}")
-        kind = name_in(delta, "type", "delta.type")
+        kind = type_in(delta, "delta.type")
         if kind == "text_delta" and block.kind == "text":  # most
             return (TextPiece(text_in(delta, "text", "text_delta.text"), index),)
         match block.kind, kind:

@@ -14,12 +14,12 @@ from understudy.providers.wire.json_values import (
     inner,
     items,
     kept,
-    name_in,
     objects,
     sendable,
     text,
     text_in,
     total,
+    type_in,
 )
 from understudy.providers.wire.output_formats import anthropic_format
 from understudy.providers.wire.result_parts import split
@@ -234,7 +234,7 @@ def refusal_in(body: JsonObject) -> str:
 
 
 def _part(block: JsonObject) -> Part:
-    match name_in(block, "type", "content[].type"):
+    match type_in(block, "content[].type"):
         case "text":
             return TextPart(text_in(block, "text", "text.text"), citations=citations_in(block))
         case "thinking":
@@ -243,7 +243,7 @@ def _part(block: JsonObject) -> Part:
             return ReasoningPart(redacted=as_text(block.get("data"), "redacted_thinking.data"))
         case "tool_use":
             given, bad = arguments(block.get("input"))
-            return ToolCall(text(block, "id"), name_in(block, "name", "tool_use.name"), given, bad)
+            return ToolCall(text(block, "id"), as_text(block.get("name"), "tool_use.name"), given, bad)
         case _:
             return OpaquePart(kept(block, "content[]"))
 

@@ -14,7 +14,6 @@ from understudy.providers.wire.json_values import (
     inner,
     items,
     kept,
-    name_in,
     object_in,
     sendable,
     text,
@@ -274,7 +273,9 @@ def part_in(part: JsonObject) -> Part | None:
     if part.get("functionCall") is not None:
         call = as_object(part["functionCall"], "content.parts[].functionCall")
         given, bad = arguments(call.get("args"))
-        return ToolCall(text(call, "id"), name_in(call, "name", "functionCall.name"), given, bad, signature=signature)
+        return ToolCall(
+            text(call, "id"), as_text(call.get("name"), "functionCall.name"), given, bad, signature=signature
+        )
     if part.get("text") is not None:
         words = as_text(part["text"], "content.parts[].text")
         if part.get("thought") is True:

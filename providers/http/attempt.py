@@ -230,7 +230,7 @@ def not_json(outgoing: Outgoing, reply: Reply, problem: str) -> BadReply:
     kind = reply.headers.get("content-type", "no content type")
     return BadReply(
         f"{outgoing.provider} at {outgoing.host} sent an answer that cannot be read ({problem}): "
-        f"{kind}, {quoted(reply.body)}; expected a JSON object",
+        f"{kind}, {quoted(reply.body)}",
         provider=outgoing.provider,
         status=reply.status,
     )

@@ -55,7 +55,7 @@ def turn_in(
     except WrongShape as error:
         raise not_json(outgoing, replace(reply, body=clean), str(error)) from None
     except ValueError as error:
-        raise not_json(outgoing, replace(reply, body=clean), f"not JSON: {error}") from None
+        raise not_json(outgoing, replace(reply, body=clean), f"expected JSON, and it is not JSON: {error}") from None
     blocked = None if turn is None or turn.finish_reason != "blocked" else held_back(without_key(turn, key), provider)
     if blocked is not None:
         raise blocked

@@ -8,12 +8,12 @@ from understudy.providers.wire.endings import neutral
 from understudy.providers.wire.json_values import (
     WrongShape,
     as_object,
+    as_text,
     count,
     inner,
     is_array,
     items,
     kept,
-    name_in,
     object_in,
     text,
     text_in,
@@ -195,7 +195,7 @@ def _calls(message: JsonObject) -> list[Part]:
 
 def _tool_call(call_id: str, function: JsonObject) -> ToolCall:
     given, bad = arguments(function.get("arguments"))
-    return ToolCall(call_id, name_in(function, "name", "a tool call's name"), given, bad)
+    return ToolCall(call_id, as_text(function.get("name"), "a tool call's name"), given, bad)
 
 
 def usage_in(body: JsonObject) -> Usage:

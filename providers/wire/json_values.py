@@ -59,12 +59,12 @@ def as_text(value: JsonValue, where: str) -> str:
     return value
 
 
-def name_in(source: JsonObject, key: str, where: str) -> str:
-    """Return the string under `key`, which must be there and not empty; `where` names it in the error.
+def type_in(source: JsonObject, where: str) -> str:
+    """Return the type of something that a model said; `where` names it in the error.
 
-    For the name of a tool, and for the type of what a model said: what has no type would be left out, and nobody would know.
+    One of a type that we do not know is kept or left out. One without a type would be too, and nobody would know.
     """
-    value = source.get(key)
+    value = source.get("type")
     if type(value) is str and value:  # nearly always
         return value
     if value == "":

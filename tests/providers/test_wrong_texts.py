@@ -165,18 +165,22 @@ NAMES: list[tuple[str, Made]] = [
     ("openai", lambda v: chat(called(name=v))),
     ("openai", lambda v: chat({"message": {"function_call": {"name": v, "arguments": "{}"}}})),
     ("openai-responses", lambda v: response({**ITEM, "name": v})),
-    ("openai-responses", lambda v: response({**ITEM, "type": v})),
     ("anthropic", lambda v: blocks({**CALL, "name": v})),
-    ("anthropic", lambda v: blocks({"type": v, "text": "the answer"})),
     ("gemini", lambda v: candidate({"parts": [{"functionCall": {"name": v, "args": {}}}]})),
 ]
 STREAMED_NAMES: list[tuple[str, Made]] = [
     ("openai-responses", lambda v: [{**ADDED, "item": {**ITEM, "name": v}}]),
-    ("openai-responses", lambda v: [{**ADDED, "type": "response.output_item.done", "item": {**ITEM, "type": v}}]),
     ("anthropic", lambda v: block({**CALL, "name": v})),
+    ("gemini", lambda v: [candidate({"parts": [{"functionCall": {"name": v, "args": {}}}]})]),
+]
+TYPES: list[tuple[str, Made]] = [
+    ("openai-responses", lambda v: response({**ITEM, "type": v})),
+    ("anthropic", lambda v: blocks({"type": v, "text": "the answer"})),
+]
+STREAMED_TYPES: list[tuple[str, Made]] = [
+    ("openai-responses", lambda v: [{**ADDED, "type": "response.output_item.done", "item": {**ITEM, "type": v}}]),
     ("anthropic", lambda v: block({"type": v, "text": "the answer"})),
     ("anthropic", lambda v: block(TEXT, {"type": v, "text": "lo"})),
-    ("gemini", lambda v: [candidate({"parts": [{"functionCall": {"name": v, "args": {}}}]})]),
 ]
 LEGACY = {"choices": [{"index": 0, "delta": {"function_call": {"name": "look", "arguments": '{"word": "a'}}}]}
 HOLDERS: list[tuple[str, Made]] = [
@@ -198,12 +202,27 @@ PLACES: list[tuple[str, Made]] = [
 ]
 
 
-@pytest.mark.parametrize("value", [*WRONG, None, ""], ids=repr)
-def test_a_call_has_a_name_and_whatever_a_model_said_a_type(value: Any) -> None:
+@pytest.mark.parametrize("value", [*WRONG, None], ids=repr)
+def test_a_call_names_its_tool(value: Any) -> None:
     for api, body in NAMES:
-        with pytest.raises(ValueError, match="must be a string, got|must not be empty"):
+        with pytest.raises(ValueError, match="must be a string, got"):
             DECODERS[api](body(value))
     for api, events in STREAMED_NAMES:
+        with pytest.raises(ValueError, match="must be a string, got"):
+            turn_of(api, as_events(*events(value), *ENDS[api]))
+
+
+def test_an_empty_name_is_a_mistake_of_the_model_which_is_told_of_it() -> None:
+    for api, body in NAMES:
+        assert [call.name for call in DECODERS[api](body("")).tool_calls] == [""]
+
+
+@pytest.mark.parametrize("value", [*WRONG, None, ""], ids=repr)
+def test_whatever_a_model_said_has_a_type(value: Any) -> None:
+    for api, body in TYPES:
+        with pytest.raises(ValueError, match="must be a string, got|must not be empty"):
+            DECODERS[api](body(value))
+    for api, events in STREAMED_TYPES:
         with pytest.raises(ValueError, match="must be a string, got|must not be empty"):
             turn_of(api, as_events(*events(value), *ENDS[api]))
 

@@ -9,6 +9,7 @@ from understudy.providers.wire.endings import neutral
 from understudy.providers.wire.json_values import (
     WrongShape,
     as_object,
+    as_text,
     beside,
     count,
     inner,
@@ -16,9 +17,9 @@ from understudy.providers.wire.json_values import (
     is_object,
     items,
     kept,
-    name_in,
     text,
     text_in,
+    type_in,
 )
 from understudy.vocabulary.citations import Citation
 from understudy.vocabulary.json_reading import arguments
@@ -85,14 +86,14 @@ def decode(body: JsonObject) -> ModelTurn:
 
 
 def _parts(item: JsonObject) -> list[Part]:
-    match name_in(item, "type", "output[].type"):
+    match type_in(item, "output[].type"):
         case "message":
             texts = [block for block in blocks_of(item) if block.get("type") == "output_text"]
             phase = text(item, "phase") or None
             return [TextPart(words_of(block), phase, citations=sources_in(block)) for block in texts]
         case "function_call":
             given, bad = arguments(item.get("arguments"))
-            return [ToolCall(call_id(item), name_in(item, "name", "function_call.name"), given, bad)]
+            return [ToolCall(call_id(item), as_text(item.get("name"), "function_call.name"), given, bad)]
         case "reasoning":
             thoughts = [ReasoningPart(words) for words in thoughts_in(item) if words]
             return [*thoughts, OpaquePart(kept(item, "output[]"))]

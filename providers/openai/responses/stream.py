@@ -13,13 +13,14 @@ from understudy.providers.wire.endings import neutral
 from understudy.providers.wire.json_values import (
     WrongShape,
     as_object,
+    as_text,
     count,
     inner,
     items,
     kept,
-    name_in,
     text,
     text_in,
+    type_in,
 )
 from understudy.vocabulary.citations import Citation
 from understudy.vocabulary.json_reading import arguments, arguments_text
@@ -138,14 +139,14 @@ class ResponsesStream:
     def _begin(self, index: int, item: JsonObject, found: list[Piece]) -> None:
         self._items[index] = item
         if item.get("type") == "function_call":
-            name = name_in(item, "name", "function_call.name")
+            name = as_text(item.get("name"), "function_call.name")
             found.append(CallPiece(index * ITEM, "", call_id(item), name))
 
     def _complete(self, index: int, item: JsonObject, found: list[Piece]) -> None:
         """Add the parts of an item that came in no event before: some servers send items whole."""
         number = index * ITEM
         _check_same(index, self._items.get(index, item), item)
-        match name_in(item, "type", "item.type"):
+        match type_in(item, "item.type"):
             case "message":
                 self._items[index] = item
                 collect(self._metadata, item)
