@@ -183,12 +183,17 @@ class GroupDriver(Woken):
             return True
         try:
             inside = record.join(self._epoch, position, self._prepared(order))
-            inside.record.promise.when_done(inside.ended)
-            record.host.launch(inside.record)
         except Exception as error:
             self._tell_retry(position, self._failed(position, error, begun=False))
             return True
-        record.log.begin_child(inside.fact)
+        inside.record.promise.when_done(inside.ended)
+        record.log.begin_child(inside.fact)  # first: the child may ask its model before this run is cancelled
+        try:
+            record.host.launch(inside.record)
+        except Exception as error:
+            record.log.end_child(inside.fact, error)
+            self._tell_retry(position, self._failed(position, error, begun=False))
+            return True
         record.launched(self._epoch, inside)
         return False
 

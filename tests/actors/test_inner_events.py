@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 from collections.abc import Callable, Iterator
 
@@ -14,6 +15,8 @@ from tests.support.scripts import WAIT
 from tests.support.streaming import StreamedScript
 from understudy.actors.run_view.event_reader import events_of
 from understudy.actors.run_view.log import ChildBegan, ChildEnded, Delegated, RunLog
+from understudy.actors.runs.record import RunRecord
+from understudy.actors.system.run_manager import RunManager
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 
@@ -177,6 +180,28 @@ def test_a_group_that_is_cancelled_tells_what_there_was(system: us.ActorSystem) 
     assert told(events, "s", "a") == ["TurnStarted"]
     assert isinstance(events[-1], us.RunFailed)
     assert isinstance(events[-1].error, us.RunCancelled)
+
+
+def test_a_child_is_told_of_that_asks_its_model_before_its_group_goes_on(
+    system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, handles, launch = Gate(), queue.SimpleQueue[us.RunHandle[object]](), RunManager.launch
+
+    def launch_and_cancel(manager: RunManager, record: RunRecord) -> None:
+        launch(manager, record)
+        if record.is_inner:
+            assert gate.entered.wait(WAIT)
+            handles.get(timeout=WAIT).cancel()
+
+    monkeypatch.setattr(RunManager, "launch", launch_and_cancel)
+    group = us.SequentialAgent("s", [us.Agent("a", model=FunctionModel(gate.then(says("late"))))])
+    handle = group.submit("go", system=system)
+    handles.put(handle)
+    events = list(handle.events(inner=True))
+    gate.open()
+
+    assert told(events, "s", "a") == ["TurnStarted"]
+    assert told(events, "s") == ["ChildStarted", "ChildFinished", "RunFailed"]
 
 
 def waits_in_mid_text(gate: Gate) -> us.Agent:
