@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,7 +33,7 @@ Model = Callable[[], object]
 Granularity = Literal["line", "opcode"]
 
 SCHEDULES = Path(__file__).parent / "schedules"
-TRACED = [ROOT / "actors", ROOT / "understudy" / "scope.py"]
+TRACED = [ROOT / "actors", ROOT / "understudy" / "vocabulary" / "context" / "scope.py"]
 """Where threads may be switched between two lines; all other code is one step from one lock to the next."""
 
 DEPTH = 3  # Two threads are put last: most races need no more, and with more of it few would ever come to an end.
@@ -199,6 +200,11 @@ class _Places:
         return name, self._visits[thread.tid, name]
 
 
+@cache
+def _traced_files() -> list[Path]:
+    return [path for root in TRACED for path in (root.rglob("*.py") if root.is_dir() else [root])]
+
+
 def _name(where: Any) -> str:
     if where is None:
         return "start"
@@ -206,8 +212,8 @@ def _name(where: Any) -> str:
         return "elsewhere"
     if isinstance(where, str):  # an operation of a lock: the scheduler says `file.py:12`
         file, _, line = where.rpartition(":")
-        found = [path for root in TRACED for path in (root, root / file) if path.name == file and path.is_file()]
-        return f"{file}: {linecache.getline(str(found[0]), int(line)).strip()}" if found else where
+        found = [path for path in _traced_files() if path.name == file]
+        return f"{file}: {linecache.getline(str(found[0]), int(line)).strip()}" if len(found) == 1 else where
     kind, code, value = where
     if kind == "line":
         line = value

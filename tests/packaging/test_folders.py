@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import SLOW
 from tests.support.paths import FOLDERS, ROOT
+
+MADE = (".cache", ".git")
+"""Where paths may lead to nothing: a run makes the first, and an unpacked archive has no second."""
 
 
 def run_python(code: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -68,3 +74,42 @@ def test_a_link_leads_to_its_folder(folder: str) -> None:
 
     assert link.is_symlink()
     assert link.readlink() == Path("..", folder)
+
+
+def test_each_path_that_a_test_or_measure_names_is_there() -> None:
+    named = {
+        f"{file.relative_to(ROOT)} names {path}": path
+        for folder in ("tests", "bench")
+        for file in (ROOT / folder).rglob("*.py")
+        for path in paths_in(file)
+    }
+    named |= {f"SLOW names {path}": f"tests/{path}" for path in SLOW}
+
+    assert "tests/interleavings/search.py names actors" in named
+    assert [words for words, path in named.items() if not (ROOT / path).exists()] == []
+
+
+def paths_in(file: Path) -> Iterator[str]:
+    """Yield each path below the checkout that is written as `ROOT / "…" / "…"`, as far as it is written out."""
+    divisions = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.BinOp)]
+    longer = {id(node.left) for node in divisions}
+    for node in divisions:
+        parts = written_out(node)
+        if id(node) not in longer and parts and parts[0] not in MADE:
+            yield "/".join(parts)
+
+
+def written_out(node: ast.expr) -> list[str]:
+    """Return the texts behind `ROOT` in a chain of divisions, up to the first that is no constant; else an empty list."""
+    chain = list[ast.expr]()
+    while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+        chain.insert(0, node.right)
+        node = node.left
+    if not (isinstance(node, ast.Name) and node.id == "ROOT"):
+        return []
+    parts = list[str]()
+    for each in chain:
+        if not (isinstance(each, ast.Constant) and isinstance(each.value, str)):
+            break
+        parts.append(each.value)
+    return parts
