@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -17,6 +18,7 @@ from tests.support.stores import DictStore
 from tests.support.wire_streams import as_events
 from understudy.actors.pauses import error_tokens
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
+from understudy.vocabulary.context.scope import current_scope
 
 SSE = {"content-type": "text/event-stream"}
 Another = Callable[[], us.ActorSystem]
@@ -716,13 +718,24 @@ def test_an_error_while_a_pause_is_stored_says_what_its_token_waits_for(by: str)
         paid.append(cents)
         return "paid"
 
-    store = DictStore()
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        scope = current_scope()
+        while scope is not None:
+            scopes.append(scope)
+            scope = scope.parent
+        return calls("pay", cents=7) if request.turn == 1 else says("Done.")
+
+    def run_out() -> None:
+        for scope in scopes:
+            scope.deadline = time.monotonic()
+
+    store, scopes = DictStore(), list[us.Scope]()
     store.on_call = lambda method: gate() if method == "put" else None
-    clerk = us.Agent("clerk", model=ScriptedModel([calls("pay", cents=7), says("Done.")]), tools=[pay])
+    clerk = us.Agent("clerk", model=FunctionModel(answer), tools=[pay])
     with us.ActorSystem("shop", store=store) as system:
-        handle = clerk.submit("go", system=system, timeout=0.2 if by == "deadline" else None)
+        handle = clerk.submit("go", system=system, timeout=None if by == "cancel" else WAIT)
         assert gate.entered.wait(WAIT)
-        cancel = threading.Thread(target=handle.cancel if by == "cancel" else lambda: None)
+        cancel = threading.Thread(target=handle.cancel if by == "cancel" else run_out)
         cancel.start()
         eventually(lambda: handle.status().phase != "running", "the run was ended")
         gate.open()
