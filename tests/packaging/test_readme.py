@@ -23,7 +23,7 @@ def test_the_first_line_makes_the_environment_that_the_second_uses() -> None:
 
 def test_the_second_line_runs_pytest_without_the_root_on_the_path() -> None:
     # `python -m pytest` would find the source folders under their bare names.
-    assert SHELL[1].rstrip().endswith("&& .venv/bin/pytest -q")
+    assert SHELL[1].rstrip().endswith("&& .venv/bin/pytest -q -n auto")
 
 
 def test_every_python_block_compiles() -> None:
