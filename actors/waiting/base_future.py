@@ -6,8 +6,10 @@ import functools
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
+from types import NoneType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, cast
 
 import pykka
@@ -52,8 +54,16 @@ class BaseFuture(Future[V_co], pykka.Future[Any], Traceable):
         checked_plain("the function of reduce", func)
         return DerivedFuture([self], lambda values: functools.reduce(func, values[0], *args))
 
-    def join(self, *futures: pykka.Future[Any]) -> Future[list[Any]]:
-        return DerivedFuture(as_members("join", (self, *futures)), list)
+    def join(self, *futures: Any, timeout: float | None = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] (takes the same)
+        if len(futures) == 1 and isinstance(futures[0], (int, float, NoneType)):
+            (timeout,), futures = futures, ()
+        if futures and timeout is None:
+            return DerivedFuture(as_members("join", (self, *futures)), list)
+        if futures:
+            raise TypeError("join waits for itself with a timeout, or joins futures without one")
+        with suppress(TimeoutError):
+            self.exception(timeout)
+        return None
 
     def __await__(self) -> Generator[Any, None, V_co]:
         if not self.done():

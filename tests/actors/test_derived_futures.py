@@ -182,6 +182,7 @@ def test_join_has_the_values_of_all_in_order() -> None:
     second, two = pending()
     foreign: pykka.Future[int] = pykka.ThreadingFuture()
     joined = one.join(two, foreign)
+    assert_type(joined, us.Future[list[Any]])
 
     foreign.set(3)
     second.set(2)
@@ -189,6 +190,42 @@ def test_join_has_the_values_of_all_in_order() -> None:
     first.set(1)
 
     assert joined.get(timeout=WAIT) == [1, 2, 3]
+
+
+def test_join_without_futures_waits_and_returns_nothing(system: us.ActorSystem, gate: Gate) -> None:
+    reply = system.spawn(Echo).ask_future(gate.then(1))
+    _, never = pending()
+
+    waits: list[object] = [reply.join(0.01), reply.join(timeout=0.01), never.join(0)]
+    assert waits == [None, None, None]
+    assert not reply.done()
+    threading.Timer(0.05, gate.open).start()
+    joined: object = reply.join()
+    assert joined is None and reply.done()
+    assert [failed().join(), done(1).join(None), done(1).join(WAIT)] == [None] * 3
+
+
+def test_join_waits_for_a_run(system: us.ActorSystem, gate: Gate) -> None:
+    handle = us.Agent("clerk", model=FunctionModel(gate.then(says("late")))).submit("hi", system=system)
+    threading.Timer(0.05, gate.open).start()
+
+    handle.join()
+
+    assert handle.done()
+
+
+def test_a_join_that_would_wait_for_itself_is_refused(system: us.ActorSystem) -> None:
+    ref = system.spawn(Echo, name="echo")
+    own: list[us.Future[object]] = []
+
+    own.append(ref.ask_future(refused(lambda: own[0].join())))
+
+    assert own[0].result(WAIT) is True
+
+
+def test_join_refuses_futures_with_a_time() -> None:
+    with pytest.raises(TypeError, match="with a timeout, or joins futures without one"):
+        done(1).join(done(2), timeout=1.0)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
 
 
 def test_the_first_error_ends_a_join_and_cancels_nothing() -> None:

@@ -132,10 +132,20 @@ class Future(_PykkaFuture, ABC, Generic[V_co]):
         """Return the future of `functools.reduce(func, value, *args)`; as by `map`."""
         raise NotImplementedError(f"{type(self).__name__} has no reduce")
 
-    def join(self, *futures: pykka.Future[Any]) -> Future[list[Any]]:
-        """Return the future of a list: the values of this future and of `futures`, in order.
+    @overload  # type: ignore[override]  # Pykka's without futures is a future of one value in a list
+    def join(self, timeout: float | None = None) -> None: ...
+    @overload
+    def join(self, future: pykka.Future[Any], /, *futures: pykka.Future[Any]) -> Future[list[Any]]: ...
+    def join(  # pyright: ignore[reportIncompatibleMethodOverride] (as above)
+        self, *futures: Any, timeout: float | None = None
+    ) -> Future[list[Any]] | None:
+        """Wait until it is done, or up to `timeout` seconds, and return None, as of a thread; or join it with `futures`.
 
-        The first error is its error; it cancels nothing. To cancel it cancels all of them.
+        With futures this waits for nothing: it returns the future of a list, the values of this future and of `futures`, in
+        order. The first error is its error; it cancels nothing. To cancel it cancels all of them.
+
+        Raises:
+            CircularAgentCall: as for `result`. The error of the work is not raised.
         """
         raise NotImplementedError(f"{type(self).__name__} has no join")
 
