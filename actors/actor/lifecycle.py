@@ -243,6 +243,7 @@ class Lifecycle:
             self._cell.behaviour = self._incarnation.make(self._cell)
         except BaseException as cause:
             self._cause = cause
+            self._supervisor.escalate(cause, self._cell.address)  # it was forgiven before its failure
             return False
         self._count_restart()
         self._works(again=True, with_line=True)

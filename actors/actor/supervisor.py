@@ -11,10 +11,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import TypeAlias
 
 from understudy.actors.cells.event_stream import EventStream
+from understudy.actors.threads.alarms import ring_at
 from understudy.errors import AgentDown
 from understudy.orchestration.supervision.group_events import (
     Begin,
@@ -47,7 +49,7 @@ from understudy.orchestration.supervision.group_events import (
 )
 from understudy.orchestration.supervision.group_machine import handle
 from understudy.orchestration.supervision.group_state import GroupState
-from understudy.orchestration.supervision.restarts import Directive, Restart, RestartBudget, Strategy
+from understudy.orchestration.supervision.restarts import LONGEST_BACKOFF, Directive, Restart, RestartBudget, Strategy
 from understudy.vocabulary.actors.system_events import Escalated
 
 from .decider import wanted_directive
@@ -68,9 +70,22 @@ class SupervisorCell:
         events: where its events are published; None for the supervisor of a lone actor, which publishes its own.
         restart: what the parent does when this one gives up.
         budget: how many failures it bears; None for the strategy's number.
+        comes_back: whether it begins again by itself, a while after it was given up, if it stands at the top: actors may live
+            by their timers. False for a lone agent, which only runs need.
     """
 
-    __slots__ = ("_above", "_blamed", "_events", "_group", "_lock", "_parent", "members", "name", "restart")
+    __slots__ = (
+        "_above",
+        "_blamed",
+        "_comes_back",
+        "_events",
+        "_group",
+        "_lock",
+        "_parent",
+        "members",
+        "name",
+        "restart",
+    )
 
     def __init__(
         self,
@@ -81,6 +96,7 @@ class SupervisorCell:
         events: EventStream | None = None,
         restart: Restart = "transient",
         budget: RestartBudget | None = None,
+        comes_back: bool = True,
     ) -> None:
         self.name = name
         self.restart: Restart = restart
@@ -94,6 +110,7 @@ class SupervisorCell:
         """Whether the parent's last order to begin still holds."""
         self._blamed = ""
         """The member whose failure was too much, since this one was begun; empty for none."""
+        self._comes_back = comes_back
         self._lock = threading.Lock()
         """Guards the machine. No command is carried out under it."""
 
@@ -275,9 +292,21 @@ class SupervisorCell:
         match command:
             case Escalate() if self._parent is not None:
                 self._parent._member_failed(self, command)
+            case Escalate(round=round) if self._comes_back:
+                self._try_again_later(round)
             case TellDelay(seconds=seconds) if self._events is not None:
                 tell_delay(self._events, self.name, seconds)
             case TellEscalation(cause=cause) if self._events is not None and self._events.wants(Escalated):
                 self._events.publish(Escalated(address=self.name, reason=cause))
             case _:
                 pass
+
+    def _try_again_later(self, round: int) -> None:
+        """Begin again after a while, unless a message to a member has led to it before."""
+
+        def try_again() -> None:
+            if self.cause is not None and not self.has_begun_since(round):
+                self.try_again()
+
+        with suppress(RuntimeError):  # no thread for the clock: the next message tries it
+            ring_at(time.monotonic() + LONGEST_BACKOFF, try_again)

@@ -32,7 +32,7 @@ Unit: TypeAlias = "ActorCell | SupervisorCell"
 
 
 def _supervisor_of_one(system: str) -> SupervisorCell:
-    return SupervisorCell(system, ALONE, budget=RunsInARow())
+    return SupervisorCell(system, ALONE, budget=RunsInARow(), comes_back=False)
 
 
 class Directory:
@@ -176,7 +176,7 @@ class Directory:
         for child in children:
             if self._known(child) is None:
                 budget = RunsInARow() if child.runner is not None and strategy is ALONE else None
-                family = SupervisorCell(self._system, strategy, budget=budget)
+                family = SupervisorCell(self._system, strategy, budget=budget, comes_back=child.runner is None)
                 begun.append(self._enter(child, self._system, family))
                 family.members.append(begun[-1])
         return begun

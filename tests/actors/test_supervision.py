@@ -528,6 +528,107 @@ def test_a_group_that_was_given_up_is_tried_again_after_a_while(
     assert [system.find(name).ask("x") for name in "abc"] == [1, 1, 1]
 
 
+@pytest.fixture
+def attempts(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
+    """Return what would ring when a group that was given up is due, and does so when the test says it."""
+    attempts = list[Callable[[], object]]()
+
+    def note(at: float, ring: Callable[[], object]) -> None:
+        attempts.append(ring)
+
+    monkeypatch.setattr(supervisor, "ring_at", note)
+    return attempts
+
+
+def test_a_group_that_was_given_up_comes_back_without_a_message(
+    system: us.ActorSystem, attempts: list[Callable[[], object]]
+) -> None:
+    stage = Stage()
+    ref = group(system, stage, us.OneForAll(max_restarts=0))
+    stage.failing_starts["a"] = 1
+    system.find("b").tell(ValueError("no"))
+    eventually(lambda: len(attempts) == 1, "one attempt is due, not one for each member")
+
+    attempts.pop()()
+    eventually(lambda: len(attempts) == 1, "it has failed again, and the next attempt is due")
+    assert not ref.is_alive()
+    attempts.pop()()
+
+    eventually(ref.is_alive, "the group works")
+    assert [system.find(name).ask("x", timeout=WAIT) for name in "abc"] == [1, 1, 1]
+
+
+def test_the_attempt_of_a_group_that_works_again_or_has_stopped_changes_nothing(
+    system: us.ActorSystem, attempts: list[Callable[[], object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lifecycle, "LONGEST_BACKOFF", 0.0)
+    stage = Stage()
+    ref = group(system, stage, us.OneForAll(max_restarts=0))
+    system.find("b").tell(ValueError("no"))
+    eventually(lambda: len(attempts) == 1, "an attempt is due")
+    system.find("b").tell("x")
+    eventually(ref.is_alive, "a message was the attempt")
+
+    attempts.pop()()
+    assert system.find("b").ask("x", timeout=WAIT) == 1
+    assert stage.happened.count("start b") == 2
+
+    system.find("b").tell(ValueError("no"))
+    eventually(lambda: len(attempts) == 1, "an attempt is due again")
+    ref.stop(timeout=WAIT)
+    attempts.pop()()
+    assert not ref.is_alive()
+    assert stage.happened.count("start b") == 2
+
+
+def test_a_group_inside_of_another_comes_back_with_it_only(
+    system: us.ActorSystem, attempts: list[Callable[[], object]]
+) -> None:
+    stage = Stage()
+    inner = us.Supervisor("inner", [stage.child("a")], strategy=us.OneForOne(max_restarts=0))
+    ref = system.spawn(us.Supervisor("outer", [stage.child("x"), inner], strategy=us.OneForOne(max_restarts=0)))
+    settled(stage, 2)
+    system.find("a").tell(ValueError("no"))
+    eventually(lambda: not ref.is_alive() and len(attempts) == 1, "the outer group is given up, and one attempt is due")
+
+    attempts.pop()()
+
+    eventually(lambda: all(system.find(name).is_alive() for name in "xa"), "both have started again")
+
+
+def test_a_lone_actor_comes_back_without_a_message(
+    system: us.ActorSystem, attempts: list[Callable[[], object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lifecycle, "LONGEST_BACKOFF", 0.0)
+    stage = Stage()
+    ref = system.spawn(lambda: Player("a", stage), name="a", strategy=us.OneForOne(max_restarts=0))
+    ref.tell(ValueError("no"))
+    eventually(lambda: len(attempts) == 1, "an attempt is due")
+    stage.failing_starts["a"] = 1
+    with pytest.raises(us.AgentDown):
+        ref.ask("x", timeout=WAIT)
+    eventually(lambda: len(attempts) == 2, "the attempt of the message failed, and another one is due")
+    for ring in attempts:
+        ring()
+
+    eventually(ref.is_alive, "it has started again")
+
+
+def test_a_lone_agent_that_was_given_up_waits_for_a_run(
+    system: us.ActorSystem, attempts: list[Callable[[], object]]
+) -> None:
+    def sick(context: us.RunContext) -> str:
+        raise LookupError("no")
+
+    clerk = us.Agent("clerk", model="rehearsal", system_prompt=sick)
+    ref = system.spawn(clerk, strategy=us.OneForOne(max_restarts=0))
+    with pytest.raises(us.AgentDown):
+        ref.run("hi")
+
+    eventually(lambda: are_down(system, "clerk"), "the agent is given up")
+    assert attempts == []
+
+
 def test_names_of_children_are_unique_in_the_system(system: us.ActorSystem) -> None:
     stage = Stage()
     system.spawn(us.Supervisor("one", [stage.child("a")]))
