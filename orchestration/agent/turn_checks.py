@@ -78,7 +78,7 @@ def fault_of_turn(returned: object) -> str:
         return ""
     parts: object = returned.parts
     if not isinstance(parts, tuple):
-        return f"its parts are {kind_of(parts)}, expected a tuple"
+        return f"its parts are {kind_of(parts)}, expected a list or a tuple"
     for part in parts:
         fault = fault_of_part(part)
         if fault:
@@ -145,7 +145,7 @@ def fault_of_message(given: Message) -> str:
         return f" has the role {role}, expected 'user' or 'assistant'; a system prompt is no message"
     parts: object = given.parts
     if not isinstance(parts, (tuple, list)):
-        return f".parts are {kind_of(parts)}, expected a tuple"
+        return f".parts are {kind_of(parts)}, expected a list or a tuple"
     if not isinstance(given.dialect, str):
         return f".dialect is {kind_of(given.dialect)}, expected a string"
     for part in cast("tuple[object, ...]", parts):

@@ -67,7 +67,7 @@ NO_TURNS: dict[str, tuple[Callable[[], Any], str]] = {
     "a message": (lambda: us.Message("assistant", (TextPart("hello"),)), "got a value of type Message"),
     "a coroutine": (later, "got a value of type coroutine.*plain function"),
     "no parts": (lambda: turn(parts=None), "its parts are None"),
-    "a list of parts": (lambda: turn(parts=[TextPart("hello")]), "its parts are a value of type list"),
+    "a text for parts": (lambda: turn(parts="hello"), "its parts are a value of type str, expected a list or a tuple"),
     "a string among the parts": (lambda: turn(parts=("hello",)), r"parts\[0\] is a value of type str"),
     "text that is none": (lambda: turn(parts=(TextPart(3),)), r"parts\[0\].text is a value of type int"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     "arguments as text": (lambda: turn(parts=(us.ToolCall("1", "f", "{}"),)), r"parts\[0\].arguments"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

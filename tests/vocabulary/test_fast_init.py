@@ -6,6 +6,7 @@ import copy
 import inspect
 import pickle
 from dataclasses import FrozenInstanceError, dataclass, field, replace
+from typing import Any
 
 import pytest
 
@@ -59,6 +60,21 @@ def test_it_refuses_what_the_dataclass_refuses(wrong: tuple[object, ...]) -> Non
         Slow(*wrong, size=1)  # type: ignore[arg-type]  # on purpose
 
     assert str(fast.value).removeprefix("Fast") == str(slow.value).removeprefix("Slow")
+
+
+def test_a_field_that_takes_a_list_holds_a_tuple() -> None:
+    @fast_init
+    @dataclass(frozen=True, slots=True)
+    class Listed:
+        parts: tuple[int, ...] = field(metadata={"takes_list": True})
+        others: tuple[int, ...] = ()
+
+    given: Any = [1, 2]
+    other: Any = "no list"
+
+    assert Listed(given, given).parts == (1, 2)
+    assert Listed(given, given).others is given
+    assert Listed(other).parts is other
 
 
 def test_a_default_that_is_made_is_made_for_each() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any, cast
+
 import pytest
 
 from understudy.vocabulary.messages import (
@@ -65,6 +68,16 @@ def test_turns_add_up_to_one() -> None:
     assert (turn.usage, turn.finish_reason) == (Usage(1), "tool_calls")
     assert (says("a") + says("b")).finish_reason == "stop"
     assert (calls("look") + says("b")).finish_reason == "tool_calls"
+
+
+def test_parts_may_be_given_as_a_list() -> None:
+    turn = ModelTurn([TextPart("Seven.")], Usage(1))
+    message = Message("user", cast(Any, [TextPart("Seven.")]))
+
+    assert turn == ModelTurn((TextPart("Seven."),), Usage(1))
+    assert (turn.parts, message.parts) == ((TextPart("Seven."),),) * 2
+    assert (turn + says("!")).text == "Seven.!"
+    assert replace(turn, parts=cast(Any, [TextPart("Six.")])).parts == (TextPart("Six."),)
 
 
 def test_thinking_is_not_text() -> None:

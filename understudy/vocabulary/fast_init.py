@@ -18,6 +18,8 @@ def fast_init(cls: C) -> C:
     The generated one calls `object.__setattr__`, which looks up each name, and takes five times as long as that of a
     class that is not frozen. A run makes about twenty such objects. The signature and the rest of the class stay.
 
+    A field with `metadata={"takes_list": True}` holds a tuple, and may be given as a list.
+
     Args:
         cls: the class, already a dataclass; this decorator stands above `dataclass`.
     """
@@ -54,6 +56,8 @@ def _value(field: Field[Any], used: dict[str, object]) -> str:
     if field.default_factory is not MISSING:
         used[f"_make_{name}"] = field.default_factory
         return f"_make_{name}() if {name} is _unset else {name}" if field.init else f"_make_{name}()"
+    if "takes_list" in field.metadata:
+        return f"tuple({name}) if type({name}) is list else {name}"
     if field.init:
         return name
     used[f"_default_{name}"] = field.default

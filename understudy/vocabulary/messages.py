@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from .citations import Citation
 from .fast_init import fast_init
@@ -176,7 +176,8 @@ class Message:
     """One entry of a history: from a user or tools (`user`), or from the model (`assistant`)."""
 
     role: Literal["user", "assistant"]
-    parts: tuple[Part, ...]
+    parts: tuple[Part, ...] = field(metadata={"takes_list": True})
+    """Given as a list or as a tuple."""
     dialect: str = ""
     """The API that the assistant's parts came from: `openai`, `openai-responses`, `anthropic`, `google`, or empty.
 
@@ -344,7 +345,8 @@ FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "blocked", "pa
 class ModelTurn:
     """The model's answer to one call."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[Part, ...] = field(metadata={"takes_list": True})
+    """Given as a list or as a tuple."""
     usage: Usage = NO_USAGE
     finish_reason: FinishReason = "stop"
     """Why the turn ended, in neutral words. Tools run if there are calls and the reason is not `blocked`.
@@ -365,6 +367,21 @@ class ModelTurn:
     """The provider's id of the answer, from its body."""
     request_id: str = ""
     """The provider's id of the request, from the headers of the answer; its support asks for it."""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            parts: Sequence[Part],
+            usage: Usage = NO_USAGE,
+            finish_reason: FinishReason = "stop",
+            raw_finish_reason: str | None = None,
+            refusal: str = "",
+            dialect: str = "",
+            model: str = "",
+            response_id: str = "",
+            request_id: str = "",
+        ) -> None: ...
 
     @property
     def text(self) -> str:
