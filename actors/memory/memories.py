@@ -41,6 +41,11 @@ class Memories:
         """By `key_of` the memory, which its actor keeps alive."""
         self._addresses: Addresses[AnyMessage] = Addresses(f"{system}/memories")
 
+    @property
+    def has_store(self) -> bool:
+        """Whether memories in the system's store outlive the system."""
+        return self._store.database is not None
+
     def of(self, agent: Agent[object]) -> MemoryActor | None:
         """Return the actor of an agent's memory, made now if it is the first message; None if the agent has no memory."""
         memory = agent.memory

@@ -32,7 +32,7 @@ from .default_system import current_system
 from .maps.map_answers import Answers
 from .maps.named_answers import NamedAnswers
 from .maps.named_map import NamedMap, inside_of_run
-from .memory_notice import warn_of_unused_memory
+from .memory_notice import warn_of_lost_conversations, warn_of_unused_memory
 from .run_manager import RunManager
 
 RAISED = {"max_iterations": 0, "max_turns": 1, "max_continues": 0, "max_output_retries": 0}
@@ -138,7 +138,10 @@ def _prepare(
     system = _system(options.system)
     _refuse_forbidden(runner, system)
     warn_of_unused_memory(runner, options)
-    return system, prepare(runs_of(system), runner, input, options)
+    runs = runs_of(system)
+    if options.conversation_id is not None:
+        warn_of_lost_conversations(runner, runs)
+    return system, prepare(runs, runner, input, options)
 
 
 def _prepare_one(system: ActorSystem, runner: Runner[object], input: object, options: RunOptions) -> RunRecord:

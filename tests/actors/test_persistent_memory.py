@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import textwrap
+import warnings
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,22 @@ def test_without_a_store_a_conversation_ends_with_its_system() -> None:
             said = [agent.run("hi", system=system, conversation_id="c-42").text for _ in range(2)]
 
         assert said == ["1", "3"]
+
+
+@pytest.mark.parametrize("memory", [us.PersistentMemory, us.WindowedMemory(memory=us.PersistentMemory())])
+def test_a_memory_without_a_store_is_told_once_where_the_run_was_begun(memory: us.Memory, tmp_path: Path) -> None:
+    agent = clerk(memory).replace(id=f"told-{type(memory).__name__}")
+    line = us.SequentialAgent("line", [agent])
+    with us.ActorSystem("shop") as system, warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with us.ActorSystem("stored", store=f"sqlite:///{tmp_path}/shop.db") as stored:
+            line.run("hi", system=stored, conversation_id="c-42")
+        clerk(us.PersistentMemory(f"sqlite:///{tmp_path}/own.db")).run("hi", system=system, conversation_id="c-42")
+        for each in (line, line, agent, agent.replace(max_turns=3)):
+            each.run("hi", system=system, conversation_id="c-42")
+
+    assert [(warning.filename, warning.category) for warning in told] == [(__file__, us.MemoryNotUsed)]
+    assert f"agent {agent.id!r} has a PersistentMemory, and system 'shop' has no store" in str(told[0].message)
 
 
 def test_one_memory_is_that_of_each_system_it_is_used_in(tmp_path: Path) -> None:

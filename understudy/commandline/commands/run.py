@@ -133,7 +133,9 @@ def begin(
     user_id, timeout = arguments.user, arguments.timeout
     conversation_id = conversation_id or arguments.conversation
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MemoryNotUsed)  # a single run has nothing to recall
+        warnings.simplefilter(
+            "ignore", MemoryNotUsed
+        )  # a single run has nothing to recall, and the command tells of a missing store
         if isinstance(runner, Workflow):
             return runner.submit(
                 text,
