@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from understudy.specs.checks.registry import Registered, checked_callback, checked_criterion
 from understudy.specs.checks.tool_names import Toolbox, named_tool
+from understudy.vocabulary.other_names import OF_LOADERS, explains_attributes
 from understudy.vocabulary.runs.callbacks import AgentCallback
 from understudy.vocabulary.runs.criteria import Criterion
 from understudy.vocabulary.tools.toolset import ToolSource
@@ -60,6 +61,7 @@ def load_spec_text(
     return SpecLoader(tools=tools, callbacks=callbacks, criteria=criteria, objects=objects).load_text(text)
 
 
+@explains_attributes(OF_LOADERS)
 class SpecLoader:
     """Loads specs, with the tools, callbacks, criteria and other objects that were registered on it.
 

@@ -591,6 +591,10 @@ else:
     def __getattr__(name: str) -> object:
         home = _HOME_OF.get(name)
         if home is None:
+            from understudy.vocabulary.other_names import OF_MODULE
+
+            if name in OF_MODULE:
+                raise AttributeError(f"module 'understudy' has no attribute {name!r}: {OF_MODULE[name]}")
             module = sys.modules[__name__]  # with these, Python says which name was probably meant
             raise AttributeError(f"module 'understudy' has no attribute {name!r}", name=name, obj=module)
         from importlib import import_module

@@ -11,6 +11,7 @@ from understudy.actors.stores.store import Store
 from understudy.actors.threads.forked import Stage, at_fork
 from understudy.vocabulary.checks import UNSET, Unset, checked_seconds, checked_whole
 from understudy.vocabulary.messages import Message
+from understudy.vocabulary.other_names import OF_WINDOWS, explains_arguments
 from understudy.vocabulary.runs.compacted_memory import CompactedMemory, ConversationSummary
 from understudy.vocabulary.runs.conversations import ConversationTurn, Window, checked_window
 from understudy.vocabulary.runs.memory import ConversationKey, Memory, WindowedMemory
@@ -21,6 +22,9 @@ _lock = threading.Lock()
 """Held while a memory opens its store, so that it does it once."""
 
 
+@explains_arguments(
+    "PersistentMemory", {"url": "use store="} | {name: f"use {ours}=" for name, ours in OF_WINDOWS.items()}
+)
 class PersistentMemory:
     """Conversations in a store, so that they outlive the process, and that several processes may share.
 

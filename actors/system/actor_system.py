@@ -33,6 +33,7 @@ from understudy.vocabulary.actors.messages import DEFAULT_CAPACITY, Mailbox
 from understudy.vocabulary.actors.system_events import DeadLetter, SystemEvent
 from understudy.vocabulary.checks import checked_flag, checked_text, checked_wait, checked_whole
 from understudy.vocabulary.context.ancestry import DEFAULT_MAX_HOPS
+from understudy.vocabulary.other_names import OF_SYSTEMS, explains_arguments
 from understudy.vocabulary.runs.conversations import Erased
 from understudy.vocabulary.runs.handles import RunHandle
 from understudy.vocabulary.runs.left_runs import ChangedRun, LeftRun, WaitingRun
@@ -69,6 +70,7 @@ E = TypeVar("E", bound=SystemEvent)
 F = TypeVar("F", bound=SystemEvent)
 
 
+@explains_arguments("ActorSystem", OF_SYSTEMS)
 class ActorSystem:
     """Agents as actors, and their runs. Safe to use from any thread.
 

@@ -14,9 +14,12 @@ from understudy.actors.threads.promise import Late
 from understudy.diagnostics import emit
 from understudy.errors import AgentDown, in_words
 from understudy.orchestration.definitions.by_turns import DEFAULT_LEASE, TurnRunner
-from understudy.orchestration.definitions.port import Answer, MapOptions, RunOptions, runtime
+from understudy.orchestration.definitions.port import Answer, MapKeywords, MapOptions, RunKeywords, RunOptions, runtime
+from understudy.orchestration.definitions.runner import BY_NAME
+from understudy.orchestration.definitions.unknown_options import of_run
 from understudy.vocabulary.actors.messages import DEFAULT_ASK_TIMEOUT
 from understudy.vocabulary.messages import JsonValue, Part
+from understudy.vocabulary.other_names import OF_MAPS, explains_parameters
 from understudy.vocabulary.runs.handles import RunHandle
 from understudy.vocabulary.runs.outcomes import MapAnswer, MapFailure, Outcome, TurnOutcome
 
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
 
     from understudy.actors.actor.actor_cell import ActorCell
     from understudy.actors.cells.event_stream import EventStream
-    from understudy.orchestration.definitions.port import MapKeywords, ResumeKeywords, RunKeywords
+    from understudy.orchestration.definitions.port import ResumeKeywords
     from understudy.orchestration.definitions.runner import Runner
     from understudy.vocabulary.actors.system_events import SystemEvent
 
@@ -34,6 +37,10 @@ else:
     from typing import TypeVar
 
     T_co = TypeVar("T_co", covariant=True)
+
+
+def _of_run(ref: AgentRef[object]) -> Mapping[str, str]:
+    return of_run(ref.agent)
 
 
 class AgentRef(ActorRef[str | Sequence[Part]], Generic[T_co]):
@@ -55,6 +62,7 @@ class AgentRef(ActorRef[str | Sequence[Part]], Generic[T_co]):
         """The definition."""
         return self._agent
 
+    @explains_parameters("{}.run", _of_run, also=RunKeywords.__annotations__, beyond=BY_NAME)
     def run(
         self,
         input: str | Sequence[Part] = "",
@@ -76,6 +84,7 @@ class AgentRef(ActorRef[str | Sequence[Part]], Generic[T_co]):
         given = RunOptions(parameters=parameters, system=self._system, **options)
         return cast("Outcome[T_co]", runtime().run(self._agent, input, given))
 
+    @explains_parameters("{}.submit", _of_run, also=RunKeywords.__annotations__, beyond=BY_NAME)
     def submit(
         self,
         input: str | Sequence[Part] = "",
@@ -128,6 +137,7 @@ class AgentRef(ActorRef[str | Sequence[Part]], Generic[T_co]):
         keep_errors: bool,
         **options: Unpack[MapKeywords],
     ) -> Generator[MapAnswer[T_co] | MapFailure]: ...
+    @explains_parameters("{}.map", OF_MAPS, also=MapKeywords.__annotations__, beyond="write session=… for a session")
     def map(
         self,
         inputs: Iterable[str | Sequence[Part] | Mapping[str, JsonValue]],

@@ -11,6 +11,7 @@ from understudy.actors.stores.store import Store
 from understudy.actors.threads.forked import Stage, at_fork
 from understudy.vocabulary.checks import UNSET, Unset, checked_flag, checked_whole
 from understudy.vocabulary.context.ancestry import DEFAULT_MAX_HOPS
+from understudy.vocabulary.other_names import OF_SYSTEMS, explains_parameters
 
 from .actor_system import ActorSystem, entered
 
@@ -31,6 +32,7 @@ _default_lock = threading.Lock()
 """Guards all of these."""
 
 
+@explains_parameters("configure", OF_SYSTEMS)
 def configure(
     *,
     store: str | PauseStore | Unset = UNSET,

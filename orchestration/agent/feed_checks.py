@@ -24,7 +24,9 @@ def checked_input(given: object) -> str | tuple[Part, ...]:
     if isinstance(given, str):
         return given
     if not isinstance(given, Sequence) or isinstance(given, (bytes, bytearray)):
-        raise TypeError(f"input must be text or a sequence of parts, got {kind_of(given)}")
+        kind = kind_of(given)
+        hint = "; the values of a workflow are its parameters=" if isinstance(given, Mapping) else ""
+        raise TypeError(f"input must be text or a sequence of parts, got {kind}{hint}")
     parts = tuple(cast("Sequence[Part]", given))
     if not parts:
         raise ValueError("input must hold at least one part, got none")

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast, overload
 
 from understudy.vocabulary.messages import Part
+from understudy.vocabulary.other_names import OF_RUNS, explains_parameters
 from understudy.vocabulary.runs.outcomes import TurnOutcome
 
 from .port import Answer, ResumeKeywords, ResumeOptions, RunKeywords, RunOptions, runtime
-from .runner import Runner
+from .runner import BY_NAME, Runner
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
@@ -20,6 +21,7 @@ else:
 
     T_co = TypeVar("T_co", covariant=True)
 
+_OPTIONS = (*RunKeywords.__annotations__, *ResumeKeywords.__annotations__)
 DEFAULT_LEASE = 60.0  # Seconds; it is renewed, so this is how long the token of a worker that died is kept from others.
 
 
@@ -42,6 +44,7 @@ class TurnRunner(Runner[T_co]):
         system: object = None,
         **options: Unpack[ResumeKeywords],
     ) -> TurnOutcome[T_co]: ...
+    @explains_parameters("{}.run_turn", OF_RUNS, also=_OPTIONS, beyond=BY_NAME)
     def run_turn(
         self,
         input: str | Sequence[Part] | None = None,

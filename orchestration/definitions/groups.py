@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypedDict, cast
 
 from understudy.orchestration.group.spec import GroupSpec, Merge, OnError, PassOutput
+from understudy.vocabulary.other_names import OF_PARALLELS, OF_SEQUENCES, explains_arguments
 
 from .agent_rules import checked_watchers
 from .checks import checked_count, checked_description, checked_id
@@ -74,6 +75,7 @@ class SequenceChanges(TypedDict, total=False):
     callbacks: Iterable[AgentCallback]
 
 
+@explains_arguments("SequentialAgent", OF_SEQUENCES)
 class SequentialAgent(Group):
     """Runners that run one after another; the last one's answer is the answer.
 
@@ -141,6 +143,7 @@ class ParallelChanges(TypedDict, total=False):
     callbacks: Iterable[AgentCallback]
 
 
+@explains_arguments("ParallelAgent", OF_PARALLELS)
 class ParallelAgent(Group):
     """Runners that run at the same time on the same input.
 

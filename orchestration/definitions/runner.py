@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Generic, Literal, NoReturn, cast, overload
 
 from understudy.vocabulary.context.budget import Budget
 from understudy.vocabulary.messages import JsonValue, Message, Part
-from understudy.vocabulary.other_names import OF_RUNNERS, explains_attributes
+from understudy.vocabulary.other_names import (
+    OF_MAPS,
+    OF_RESUMES,
+    OF_RUNNERS,
+    OF_RUNS,
+    explains_attributes,
+    explains_parameters,
+)
 from understudy.vocabulary.runs.handles import RunHandle
 from understudy.vocabulary.runs.outcomes import MapAnswer, MapFailure, Outcome
 from understudy.vocabulary.runs.streams import RunStream
@@ -25,6 +32,9 @@ else:
     from typing import TypeVar
 
     T_co = TypeVar("T_co", covariant=True)
+
+BY_NAME = "write session=… for a session, history=… for the messages before"
+"""What a run says of a second argument without a name."""
 
 
 @explains_attributes(OF_RUNNERS)
@@ -74,6 +84,7 @@ class Runner(ABC, Generic[T_co]):
     def fingerprint(self) -> str:
         """Return a short digest of the definition, the same in every process; a saved run belongs to one."""
 
+    @explains_parameters("{}.run", OF_RUNS, beyond=BY_NAME)
     def run(
         self,
         input: str | Sequence[Part],
@@ -125,6 +136,7 @@ class Runner(ABC, Generic[T_co]):
         )
         return cast("Outcome[T_co]", runtime().run(self, input, options))
 
+    @explains_parameters("{}.submit", OF_RUNS, beyond=BY_NAME)
     def submit(
         self,
         input: str | Sequence[Part],
@@ -155,6 +167,7 @@ class Runner(ABC, Generic[T_co]):
         )
         return cast("RunHandle[T_co]", runtime().submit(self, input, options))
 
+    @explains_parameters("{}.stream", OF_RUNS, beyond=BY_NAME)
     def stream(
         self,
         input: str | Sequence[Part],
@@ -210,6 +223,7 @@ class Runner(ABC, Generic[T_co]):
         keep_errors: bool,
         **options: Unpack[MapSystemKeywords],
     ) -> Generator[MapAnswer[T_co] | MapFailure]: ...
+    @explains_parameters("{}.map", OF_MAPS, beyond="write session=… for a session")
     def map(
         self,
         inputs: Iterable[str | Sequence[Part]],
@@ -269,6 +283,7 @@ class Runner(ABC, Generic[T_co]):
         )
         return cast("Generator[MapAnswer[T_co] | MapFailure]", runtime().map(self, inputs, given))
 
+    @explains_parameters("{}.resume", OF_RESUMES, beyond="write session=… for a session")
     def resume(
         self,
         token: str,
@@ -327,6 +342,7 @@ class Runner(ABC, Generic[T_co]):
         )
         return cast("Outcome[T_co]", runtime().resume(self, token, answer, options))
 
+    @explains_parameters("{}.submit_resume", OF_RESUMES, beyond="write session=… for a session")
     def submit_resume(
         self,
         token: str,

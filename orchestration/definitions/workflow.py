@@ -11,6 +11,7 @@ from understudy.orchestration.graph.parameters import check_given, checked_mappi
 from understudy.orchestration.graph.spec import GraphSpec, TaskSpec, parameters_of, problems_of
 from understudy.vocabulary.checks import checked_number, checked_text, is_async
 from understudy.vocabulary.messages import JsonValue, Part
+from understudy.vocabulary.other_names import OF_MAPS, explains_parameters
 from understudy.vocabulary.runs.handles import RunHandle
 from understudy.vocabulary.runs.outcomes import MapAnswer, MapFailure, Outcome, TaskResult
 from understudy.vocabulary.runs.streams import RunStream
@@ -18,8 +19,9 @@ from understudy.vocabulary.tools.definition import NAME
 
 from .agent_rules import checked_watchers
 from .checks import checked_count, checked_description, checked_errors, checked_id
-from .port import MapOptions, MapSystemKeywords, RunKeywords, RunOptions, runtime
-from .runner import Runner
+from .port import MapKeywords, MapOptions, MapSystemKeywords, RunKeywords, RunOptions, runtime
+from .runner import BY_NAME, Runner
+from .unknown_options import of_run
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -31,6 +33,7 @@ Until = str | Callable[[str], bool]
 Condition = TypeVar("Condition", When | None, Until | None)
 FIRST_RETRY, LONGEST_WAIT = 1.0, 60.0  # Seconds. Services that tasks depend on are back after a few, or after minutes.
 DEFAULT_REPEATS = 3
+_MAP_OPTIONS = (*MapKeywords.__annotations__, "system")
 PASSING = (RateLimited, ProviderTimeout, BadReply, ToolTimeout, ToolUnavailable)
 """Errors worth a retry of a task, even if they are not `retryable`."""
 
@@ -278,6 +281,7 @@ class Workflow(Runner[object]):
     def fingerprint(self) -> str:
         return self.run_spec.fingerprint()
 
+    @explains_parameters("{}.run", of_run, also=RunKeywords.__annotations__, beyond=BY_NAME)
     def run(
         self,
         input: str | Sequence[Part] = "",
@@ -300,6 +304,7 @@ class Workflow(Runner[object]):
         """
         return runtime().run(self, input, RunOptions(parameters=parameters, system=system, **options))
 
+    @explains_parameters("{}.submit", of_run, also=RunKeywords.__annotations__, beyond=BY_NAME)
     def submit(
         self,
         input: str | Sequence[Part] = "",
@@ -311,6 +316,7 @@ class Workflow(Runner[object]):
         """Begin a run and return its handle at once; takes what `run` takes."""
         return runtime().submit(self, input, RunOptions(parameters=parameters, system=system, stream=True, **options))
 
+    @explains_parameters("{}.stream", of_run, also=RunKeywords.__annotations__, beyond=BY_NAME)
     def stream(
         self,
         input: str | Sequence[Part] = "",
@@ -340,6 +346,7 @@ class Workflow(Runner[object]):
         keep_errors: bool,
         **options: Unpack[MapSystemKeywords],
     ) -> Generator[MapAnswer[object] | MapFailure]: ...
+    @explains_parameters("{}.map", OF_MAPS, also=_MAP_OPTIONS, beyond="write session=… for a session")
     def map(
         self,
         inputs: Iterable[Mapping[str, JsonValue] | str | Sequence[Part]],

@@ -69,6 +69,6 @@ def show_options(made: type, base: Callable[..., None]) -> None:
     named = [each for each in own.parameters.values() if each.kind is not each.VAR_KEYWORD]
     options = [shared[name] for name in ClientOptions.__annotations__ if name not in own.parameters]
     elsewhere = of_client({*own.parameters, *ClientOptions.__annotations__})
-    shown: Any = explained(init, "", elsewhere, also=ClientOptions.__annotations__)
+    shown: Any = explained(init, "{}", elsewhere, also=ClientOptions.__annotations__)
     shown.__signature__ = own.replace(parameters=[*named, *options])
     cast(Any, made).__init__ = shown

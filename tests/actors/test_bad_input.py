@@ -38,6 +38,7 @@ def takes_a_thing(thing: Thing) -> str:
         (lambda: us.Agent("a", model="rehearsal", tools=[len]), TypeError, "tool 'len': parameter 'obj' is positional"),
         (lambda: agent().run(["hi"]), TypeError, r"input\[0\] is a value of type str, expected a part"),  # type: ignore[list-item]  # the mistake under test
         (lambda: agent().run([us.TextPart(7)]), TypeError, r"input\[0\].text is a value of type int"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        (lambda: agent().run({"topic": "tea"}), TypeError, "got a value of type dict; .* parameters="),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
         (lambda: agent().run("x", session={"__mine": 1}), ValueError, "'__mine'"),
         (lambda: agent().run("x", timeout=0), ValueError, "timeout must be above 0"),
         (lambda: agent().run("x", history=["hi"]), TypeError, "history must hold Message"),  # type: ignore[list-item]

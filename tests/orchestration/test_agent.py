@@ -291,7 +291,11 @@ def test_a_prompt_made_by_a_function_is_not_in_the_spec() -> None:
     ("name", "instead"),
     [
         ("instructions", "use system_prompt="),
+        ("completion_criteria", "use criteria="),
+        ("deps_type", r"deps need no type here; give the object itself to run\(deps=…\)"),
+        ("hooks", "use callbacks="),
         ("name", "its first argument is the id"),
+        ("session_store", r"use us.ActorSystem\(store=…\)"),
         ("temperature", r"use settings=us.Settings\(temperature=…\)"),
         ("tool", "did you mean tools="),
     ],

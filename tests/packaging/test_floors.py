@@ -30,6 +30,7 @@ PURE = {
     "enum",
     "functools",
     "hashlib",
+    "html",
     "inspect",
     "itertools",
     "json",

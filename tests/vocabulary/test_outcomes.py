@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from html import escape
 from operator import attrgetter, methodcaller
-from typing import assert_type
+from typing import Any, assert_type, cast
 
 import pytest
 
 from understudy.errors import RateLimited, UnfinishedRun
-from understudy.vocabulary.messages import ToolCall, Usage
+from understudy.vocabulary.messages import ToolCall, Usage, user_message
 from understudy.vocabulary.runs.outcomes import (
     Approve,
     Complete,
     Incomplete,
+    MoreTurns,
     NeedsApproval,
     NeedsInput,
     Outcome,
@@ -54,6 +56,53 @@ def test_an_outcome_can_be_matched_and_shows_what_it_holds() -> None:
     match Complete(text="Seven.", output="Seven.", usage=Usage(1)):
         case Complete(text=text, usage=Usage(input_tokens=tokens)):
             assert (text, tokens) == ("Seven.", 1)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "line"),
+    [
+        (Complete(text="Seven.", output="Seven."), "Complete(text='Seven.', agent_id='', run_id='', turns=0)"),
+        (
+            Complete(
+                text="7", output=7, agent_id="a", run_id="r", turns=2, messages=(user_message("x"),), session={"k": 1}
+            ),
+            "Complete(output=7, agent_id='a', run_id='r', turns=2)",
+        ),
+        (WAITS, "NeedsInput(question='Which city?', agent_id='', run_id='r1', turns=0)"),
+        (STUCK, "NeedsApproval(calls='refund', agent_id='', run_id='r2', turns=0)"),
+        (STOPPED, "Incomplete(last_text='Soon.', agent_id='', run_id='r3', turns=0)"),
+        (
+            Incomplete(completion_reason="a task failed"),
+            "Incomplete(completion_reason='a task failed', agent_id='', run_id='', turns=0)",
+        ),
+        (
+            MoreTurns(token="t", completion_reason="one turn is done"),
+            "MoreTurns(completion_reason='one turn is done', agent_id='', run_id='', turns=0)",
+        ),
+    ],
+)
+def test_an_outcome_is_shown_in_a_short_line_without_its_token(outcome: Outcome[object] | MoreTurns, line: str) -> None:
+    assert repr(outcome) == line
+
+
+def test_a_long_answer_is_cut_where_it_is_shown() -> None:
+    outcome = Complete(text="x" * 100_000, output="x" * 100_000)
+
+    assert len(repr(outcome)) < 200 and "xx…, agent_id=" in repr(outcome)
+    assert len(cast(Any, outcome)._repr_html_()) < 2_500
+
+
+@pytest.mark.parametrize("evil", ["<script>alert(1)</script>", "a&b", "'\""])
+def test_a_notebook_shows_an_outcome_with_everything_escaped(evil: str) -> None:
+    html = cast(Any, Complete(text=evil, output=evil, agent_id=evil, run_id=evil, usage=Usage(3, 4)))._repr_html_()
+    typed = cast(Any, Complete(text="", output=[evil]))._repr_html_()
+
+    assert html.count(escape(evil)) == 3 and evil not in html.replace('style="white-space: pre-wrap"', "").replace(
+        "&amp;", ""
+    )
+    assert "tokens: 7" in html
+    assert escape(repr([evil])) in typed
+    assert "t1" not in cast(Any, WAITS)._repr_html_()
 
 
 def test_decisions_are_plain() -> None:

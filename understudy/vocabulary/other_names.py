@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from difflib import get_close_matches
 from functools import wraps
-from typing import Any, NoReturn, TypeVar, cast
+from inspect import getattr_static
+from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 
-F = TypeVar("F", bound=Callable[..., None])
+F = TypeVar("F", bound=Callable[..., object])
 C = TypeVar("C", bound=type)
+Elsewhere: TypeAlias = "Mapping[str, str] | Callable[[Any], Mapping[str, str]]"
+"""Argument of other libraries -> what to do instead; or a function of the object that has the method."""
 
 OF_ACTORS = {
     "actor_ref": "it is called ref",
@@ -38,6 +41,37 @@ OF_FUTURES = {"wait": "use result(timeout=…)"}
 
 OF_HANDLES = {"output": "use result().output", "text": "use result().text"}
 """Attribute of an outcome that people look for on the handle -> where it is."""
+
+OF_OUTCOMES = {
+    "all_messages": "use messages",
+    "data": "use output",
+    "final_output": "use output",
+    "final_response": "use text",
+    "response": "use text",
+    "resume_context": "use token",
+}
+"""Attribute of a result elsewhere -> ours."""
+
+OF_LOADERS = {
+    "from_spec": "use us.load_spec_text(text)",
+    "from_spec_path": "use us.load_spec(path)",
+    "register_async_tool": "use register_tool, for async functions too",
+}
+"""Attribute of a loader of specs elsewhere -> ours."""
+
+OF_MODULE = {
+    "AgentBuilder": "use us.Agent('id', model='PROVIDER:MODEL')",
+    "AgentHooks": "use us.AgentCallback",
+    "AgentLoop": "use us.Agent('id', model='PROVIDER:MODEL')",
+    "AgentRunOutcome": "use us.Outcome",
+    "AgentRunResult": "use us.Complete",
+    "AgentRunner": "use us.Runner",
+    "MergeStrategy": "use us.ParallelAgent(merge='collect_all') or merge='first'",
+    "ParallelAgentBuilder": "use us.ParallelAgent('id', [one, another])",
+    "SequentialAgentBuilder": "use us.SequentialAgent('id', [one, another])",
+    "SessionStore": "use us.ActorSystem(store=…)",
+}
+"""Name in the module of another library -> ours."""
 
 
 _SETTINGS = "use Agent(settings=us.Settings(…))"
@@ -79,7 +113,9 @@ OF_MODEL_CALLS = {
 
 OF_AGENTS = {
     "agents": "sub_agents",
+    "completion_criteria": "criteria",
     "handoffs": "sub_agents",
+    "hooks": "callbacks",
     "instructions": "system_prompt",
     "output": "output_type",
     "prompt": "system_prompt",
@@ -89,6 +125,63 @@ OF_AGENTS = {
     "system_message": "system_prompt",
 }
 """Argument of agents elsewhere -> ours, which is also a key of specs."""
+
+_DEPS = "use deps="
+_INPUT = "use input=, or leave the name out"
+_TALK = "use conversation_id="
+
+OF_RUNS = {
+    "context": _DEPS,
+    "hooks": "use Agent(callbacks=…)",
+    "max_turns": "use Agent(max_turns=…), or budget=us.Budget(turns=…)",
+    "message": _INPUT,
+    "message_history": "use history=",
+    "messages": "use history= for the messages before, and the input for the new one",
+    "parameters": "only a workflow takes parameters=",
+    "prompt": _INPUT,
+    "session_id": _TALK,
+    "state": "use session=",
+    "stream": "use the method stream",
+    "thread_id": _TALK,
+    "tool_context": _DEPS,
+    "usage_limits": "use budget=",
+    "user_prompt": _INPUT,
+}
+"""Argument of a run elsewhere -> what to do instead."""
+
+OF_RESUMES = {
+    "confirmed": "use answer=us.Approve() or answer=us.Reject('why')",
+    "context": _DEPS,
+    "continuation": "use token=",
+    "conversation_id": "the token stands for the run, with its conversation",
+    "resume_context": "use token=",
+    "thread_id": "the token stands for the run, with its conversation",
+    "user_answer": "use answer=",
+}
+"""Argument of a resumed run elsewhere -> what to do instead."""
+
+OF_MAPS = {"context": _DEPS, "max_concurrency": "use max_parallel="}
+"""Argument of a batch of runs elsewhere -> what to do instead."""
+
+OF_SEQUENCES = {"agents": "use steps=", "children": "use steps=", "sub_agents": "use steps="}
+OF_PARALLELS = {"agents": "use children=", "merge_strategy": "use merge=", "sub_agents": "use children="}
+"""Argument of a group elsewhere -> ours."""
+
+OF_WINDOWS = {"max_messages": "turns", "max_tokens": "tokens", "window_size": "turns"}
+"""Argument of a memory with a window elsewhere -> ours."""
+
+OF_CRITERIA = {
+    "json_schema": "use schema=",
+    "keywords": "use keyword=, and one criterion for each",
+    "max": "use limit=",
+    "max_iterations": "use limit=",
+}
+"""Argument of a criterion elsewhere -> ours."""
+
+OF_SYSTEMS: Mapping[str, str] = dict.fromkeys(
+    ("checkpointer", "message_store", "session_store", "state_store"), "use store="
+)
+"""Argument of what keeps sessions elsewhere -> ours, of a system."""
 
 OF_LIMITS = {
     "max_in_flight": "use in_flight=",
@@ -134,9 +227,18 @@ def explains_attributes(names: Mapping[str, str]) -> Callable[[C], C]:
     def explaining(owner: C) -> C:
         for name, ours in names.items():
             setattr(owner, name, _OtherName(name, ours))
+        made = cast(Any, owner)
+        made.__dir__ = _without_other_names(made.__dir__)
         return owner
 
     return explaining
+
+
+def _without_other_names(list_all: Callable[[object], Iterable[str]]) -> Callable[[object], list[str]]:
+    def __dir__(self: object) -> list[str]:
+        return [name for name in list_all(self) if not isinstance(getattr_static(self, name, None), _OtherName)]
+
+    return __dir__
 
 
 def explains_arguments(what: str, elsewhere: Mapping[str, str]) -> Callable[[C], C]:
@@ -161,34 +263,54 @@ def of_client(known: Collection[str]) -> dict[str, str]:
     return {**OF_MODEL_CALLS, **{name: f"use {one}=" for name, one in ours.items() if one}}
 
 
-def explains_parameters(what: str, elsewhere: Mapping[str, str]) -> Callable[[F], F]:
-    """Make a function name the right argument where it gets an unknown one, as `explains_arguments` does a constructor."""
-    return lambda function: explained(function, what, elsewhere)
+def explains_parameters(
+    what: str, elsewhere: Elsewhere, *, also: Collection[str] = (), beyond: str = ""
+) -> Callable[[F], F]:
+    """Make a function name the right argument where it gets a wrong one, as `explained` does."""
+    return lambda function: explained(function, what, elsewhere, also=also, beyond=beyond)
 
 
-def explained(function: F, what: str, elsewhere: Mapping[str, str], *, also: Collection[str] = ()) -> F:
+def explained(function: F, what: str, elsewhere: Elsewhere, *, also: Collection[str] = (), beyond: str = "") -> F:
     """Return a function, or a constructor, that names the right argument where it gets an unknown one.
 
-    `also` names the arguments that it takes besides those of its signature. An empty `what` is the name of the object's class.
+    A right call looks nothing up.
+
+    Args:
+        function: it raises a `TypeError` for an unknown argument, before it does anything.
+        what: the subject of the error; `{}` stands for the class of the object.
+        elsewhere: argument of other libraries -> what to do instead.
+        also: the arguments that it takes besides those of its signature.
+        beyond: what to do instead of more arguments without a name; empty for the words of Python.
 
     Raises:
         TypeError: from the function, as Python raises it for any.
     """
-    code = function.__code__
-    known = frozenset((*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount], *also)) - {"self"}
 
     @wraps(function)
-    def checked(*arguments: Any, **named: Any) -> None:
-        if not named.keys() <= known:
-            subject = what or type(arguments[0]).__name__
-            raise TypeError(_explanation(subject, sorted(named.keys() - known), known, elsewhere))
-        function(*arguments, **named)
+    def checked(*arguments: Any, **named: Any) -> object:
+        try:
+            return function(*arguments, **named)
+        except TypeError:
+            subject = what.format(type(arguments[0]).__name__) if arguments else what
+            code = function.__code__
+            known = frozenset((*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount], *also)) - {"self"}
+            if unknown := sorted(named.keys() - known):
+                problem = _explanation(subject, unknown, known, elsewhere, arguments)
+            elif beyond and len(arguments) > code.co_argcount:
+                most = code.co_argcount - 1
+                problem = f"{subject} takes {most} argument{'s' * (most > 1)} without a name, got {len(arguments) - 1}: {beyond}"
+            else:
+                raise
+        raise TypeError(problem)
 
     return cast(F, checked)
 
 
-def _explanation(what: str, unknown: Iterable[str], known: Collection[str], elsewhere: Mapping[str, str]) -> str:
-    return "; ".join([f"{what} has no argument {name}=: {_instead(name, known, elsewhere)}" for name in unknown])
+def _explanation(
+    what: str, unknown: Iterable[str], known: Collection[str], elsewhere: Elsewhere, arguments: tuple[Any, ...]
+) -> str:
+    hints = elsewhere(arguments[0]) if callable(elsewhere) else elsewhere
+    return "; ".join([f"{what} has no argument {name}=: {_instead(name, known, hints)}" for name in unknown])
 
 
 def _instead(name: str, known: Collection[str], elsewhere: Mapping[str, str]) -> str:

@@ -9,11 +9,13 @@ from typing import TypeAlias
 from understudy.vocabulary.context.session import RunContext
 from understudy.vocabulary.json_text import fenced
 from understudy.vocabulary.messages import JsonObject, JsonValue
+from understudy.vocabulary.other_names import OF_CRITERIA, explains_arguments
 
 Criterion: TypeAlias = Callable[[RunContext, str], "bool | str | None"]
 """Whether a text ends the run: True, or the reason in words, if so; False or None if not."""
 
 
+@explains_arguments("KeywordCriteria", OF_CRITERIA)
 class KeywordCriteria:
     """Met by a text with `keyword` in it, letter case included."""
 
@@ -29,6 +31,7 @@ class KeywordCriteria:
         return f"KeywordCriteria({self.keyword!r})"
 
 
+@explains_arguments("MaxIterationsCriteria", OF_CRITERIA)
 class MaxIterationsCriteria:
     """Met when rounds of tool calls and continue messages together reach `limit`.
 
@@ -50,6 +53,7 @@ class MaxIterationsCriteria:
         return f"MaxIterationsCriteria({self.limit})"
 
 
+@explains_arguments("StructuredOutputCriteria", OF_CRITERIA)
 class StructuredOutputCriteria:
     """Met by a text that is JSON, or has JSON in a ```json fence, and that fits `schema` if there is one.
 

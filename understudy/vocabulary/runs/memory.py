@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from understudy.vocabulary.checks import UNSET, Unset, named_safely
 from understudy.vocabulary.messages import Message
+from understudy.vocabulary.other_names import OF_WINDOWS, explains_arguments
 
 from .conversations import Erased, Window, checked_window
 from .token_estimates import messages_tokens
@@ -21,7 +22,7 @@ DEFAULT_CONVERSATIONS = 10_000  # Some tens of MB of text; without a bound a pro
 
 
 class MemoryNotUsed(UserWarning):
-    """An agent with a memory ran without a `conversation_id`, so the run knew and stored nothing; told once for each agent."""
+    """A run without a `conversation_id` knew and stored nothing, or a `PersistentMemory` has no store; told once for each agent."""
 
 
 class ConversationKey(NamedTuple):
@@ -96,6 +97,7 @@ def guard() -> threading.Lock:
     return _lock
 
 
+@explains_arguments("InMemoryMemory", {name: f"use WindowedMemory({ours}=…)" for name, ours in OF_WINDOWS.items()})
 class InMemoryMemory:
     """Conversations in this process, whole. They end with it; a forked child begins with a copy.
 
@@ -177,6 +179,7 @@ class InMemoryMemory:
         return f"{type(self).__name__}({len(self)} conversations)"
 
 
+@explains_arguments("WindowedMemory", {name: f"use {ours}=" for name, ours in OF_WINDOWS.items()})
 class WindowedMemory(InMemoryMemory):
     """The last turns of each conversation, whole: in this process, or a window of what another memory keeps.
 

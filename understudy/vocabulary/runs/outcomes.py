@@ -11,6 +11,7 @@ from understudy.vocabulary.checks import checked_json, checked_text
 from understudy.vocabulary.citations import Citation
 from understudy.vocabulary.fast_init import fast_init
 from understudy.vocabulary.messages import JsonObject, JsonValue, Message, ToolCall, Usage
+from understudy.vocabulary.other_names import OF_OUTCOMES, explains_attributes
 from understudy.vocabulary.tools.reconciling import Happened
 
 if TYPE_CHECKING:
@@ -44,10 +45,12 @@ class TaskResult:
     """The error of a failed task; rebuilt from `reason`, without attributes, if the run was kept in a store since."""
 
 
+LINE, PAGE = 80, 2_000  # Characters of a text that a line or a notebook shows.
 _IDS = ("model", "response_id", "request_id")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@explains_attributes(OF_OUTCOMES)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Ending:
     """The attributes of every outcome."""
 
@@ -77,7 +80,7 @@ class Ending:
     """Of a workflow: the result of each task, by name."""
     artifacts: Mapping[str, Artifact] = field(default_factory=dict[str, "Artifact"])
     """Full texts of results that were too long for the model, by id; the oldest are dropped if they are too many."""
-    children: tuple[Outcome[object] | BaseException, ...] = field(default=(), repr=False, compare=False)
+    children: tuple[Outcome[object] | BaseException, ...] = field(default=(), compare=False)
     """Of a group or a workflow: the outcomes and errors of its children, in the order of its children or tasks.
 
     A run that was cancelled, or never began because another one decided, stands there as a `RunCancelled`. Of one that
@@ -123,9 +126,33 @@ class Ending:
         """Return the data that only this kind of outcome has."""
         return {}
 
+    def _words(self) -> tuple[str, object]:
+        """Return the name and the value of the attribute that is shown first."""
+        return "completion_reason", self.completion_reason
+
+    def __repr__(self) -> str:
+        name, value = self._words()
+        words = _cut(repr(value[:PAGE] if isinstance(value, str) else value), LINE)
+        ids = f"agent_id={self.agent_id!r}, run_id={self.run_id!r}, turns={self.turns}"
+        return f"{type(self).__name__}({name}={words}, {ids})"  # no token: it stands in logs
+
+    def _repr_html_(self) -> str:
+        """Return the outcome as HTML, for notebooks."""
+        from html import escape  # it has a large table
+
+        name, value = self._words()
+        facts = [self.agent_id, self.run_id, f"turns: {self.turns}", f"tokens: {self.usage.total_tokens or 0}"]
+        words = _cut(value if isinstance(value, str) else repr(value), PAGE)
+        head = f"<b>{type(self).__name__}</b> {escape(' · '.join(facts))}"
+        return f'<div>{head}<pre style="white-space: pre-wrap">{name}: {escape(words)}</pre></div>'
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
 
 @fast_init
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Complete(Ending, Generic[T_co]):
     """The run is done."""
 
@@ -150,6 +177,9 @@ class Complete(Ending, Generic[T_co]):
         told["finish_reason"] = self.finish_reason
         return told if self.combined_text is None else {**told, "combined_text": self.combined_text}
 
+    def _words(self) -> tuple[str, object]:
+        return ("text", self.text) if isinstance(self.output, str) or self.output is None else ("output", self.output)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
@@ -168,7 +198,7 @@ class Pause:
     """Ids of the calls that were under way when their process died: `Approve` makes such a call again, `Happened` has its result."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class _Unfinished(Ending):
     token: str = ""
     """Resumes the run, once. Empty if nothing can resume it, as in a machine driven by hand."""
@@ -211,7 +241,7 @@ class _Unfinished(Ending):
         return {**told, key: value}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class NeedsInput(_Unfinished):
     """The model asked a person something; `resume(token, answer)` goes on."""
 
@@ -222,8 +252,11 @@ class NeedsInput(_Unfinished):
     def _own_data(self) -> dict[str, JsonValue]:
         return self._data_with(self.status, "question", self.question)
 
+    def _words(self) -> tuple[str, object]:
+        return "question", self.question
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class NeedsApproval(_Unfinished):
     """Tool calls wait for a person; `resume(token, Approve())` goes on."""
 
@@ -236,8 +269,11 @@ class NeedsApproval(_Unfinished):
 
         return self._data_with(self.status, "calls", [plain_call(call) for call in self.calls])
 
+    def _words(self) -> tuple[str, object]:
+        return "calls", ", ".join([call.name for call in self.calls])
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Incomplete(_Unfinished):
     """The model stopped before its answer met any criterion.
 
@@ -251,8 +287,11 @@ class Incomplete(_Unfinished):
     def _own_data(self) -> dict[str, JsonValue]:
         return self._data_with(self.status, "last_text", self.last_text)
 
+    def _words(self) -> tuple[str, object]:
+        return ("last_text", self.last_text) if self.last_text else ("completion_reason", self.completion_reason)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class MoreTurns(_Unfinished):
     """One turn of a run is done, and the next one is due; `agent.run_turn(token=…)` does it. Only `run_turn` returns this."""
 
