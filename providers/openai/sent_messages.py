@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from understudy.providers.wire.json_values import is_object, sendable, written
+from understudy.providers.wire.json_values import inner, is_object, sendable, written
 from understudy.providers.wire.result_parts import introduced, split
+from understudy.vocabulary.json_reading import parse
 from understudy.vocabulary.media import Media
 from understudy.vocabulary.messages import (
     FilePart,
@@ -132,7 +133,7 @@ def _assistant(message: Message, dialect: str, official: bool, echo: str) -> lis
     # Content with nothing but text is sent as a plain string, which every compatible server reads.
     content: JsonValue = message.text if all(_is_text(b) for b in blocks) else blocks
     if message.tool_calls:
-        fields["tool_calls"] = [_call(call, official) for call in message.tool_calls]
+        fields["tool_calls"] = [_call(call, official, ours) for call in message.tool_calls]
         if ours:
             fields.update(_echo(message.parts, echo))
     if not content and not fields:
@@ -145,9 +146,19 @@ def _is_text(block: JsonValue) -> bool:
     return is_object(block) and block.get("type") == "text"
 
 
-def _call(call: ToolCall, official: bool) -> JsonObject:
+def _call(call: ToolCall, official: bool, ours: bool) -> JsonObject:
+    own: JsonObject = own_fields_of(call) if ours else {}
     function: JsonObject = {"name": call.name, "arguments": sent_arguments(call, official=official)}
-    return {"id": call.id, "type": "function", "function": function}
+    return {**own, "id": call.id, "type": "function", "function": {**inner(own, "function"), **function}}
+
+
+def own_fields_of(call: ToolCall) -> JsonObject:
+    """Return the server's own fields of a call, as its signature keeps them."""
+    try:
+        own = parse(call.signature or "{}")
+    except ValueError:  # a signature that a program made
+        return {}
+    return own if is_object(own) else {}
 
 
 def sent_arguments(call: ToolCall, *, official: bool) -> str:

@@ -21,18 +21,22 @@ from .annotations import MetadataCollector, annotations_in, citations_of, others
 from .sent_messages import DIALECT, ECHOED
 from .stream_blocks import add_block
 from .stream_calls import FIRST_CALL, StreamedCalls, more_arguments
-from .wire import reason_of, usage_in
+from .wire import choices_in, reason_of, usage_in
 
 
 class OpenAIStream:
-    """The chunks of one turn; of several choices the first one counts."""
+    """The chunks of one turn; of several choices the first one counts. What follows a finish reason counts until `[DONE]`."""
 
     def __init__(self, dialect: str = DIALECT) -> None:
         self.dialect = dialect
         self.is_over = False
         """Whether `[DONE]` came."""
         self._has_ended = False
-        """Whether the finish reason came; only counts of tokens follow it."""
+        """Whether a finish reason came. Some servers send one with each chunk, so more of the turn may follow it."""
+        self._is_whole = False
+        """Whether the last chunk has a finish reason and nothing of the turn, so that only counts of tokens follow it."""
+        self._choice: int | None = None
+        """The index of the first choice: servers count from 0 or from 1."""
         self._raw = ""
         self._refusal = ""
         self._model = ""
@@ -58,7 +62,7 @@ class OpenAIStream:
 
     @property
     def has_turn(self) -> bool:
-        return self._has_ended
+        return self._is_whole
 
     def take(self, event: JsonObject, name: str) -> list[Piece]:
         found: list[Piece] = []
@@ -66,11 +70,12 @@ class OpenAIStream:
             self._id = text(event, "id")
         if not self._model:
             self._model = text(event, "model")
-        if not self._has_ended:
-            for entry in items(event, "choices", "choices"):
-                choice = as_object(entry, "choices[]")
-                if not place_of(choice, "index", "choices[].index"):
-                    self._choose(choice, found)
+        for choice in choices_in(event):
+            index = place_of(choice, "index", "choices[].index") or 0
+            if self._choice is None:
+                self._choice = index
+            if index == self._choice:
+                self._choose(choice, found)
         if "citations" in event or "search_results" in event:
             self._pages = pages_in(event) or self._pages
         if inner(event, "usage"):
@@ -92,6 +97,7 @@ class OpenAIStream:
         fields = {**({"reasoning_details": self._details} if self._details else {}), **others_in(self._annotations)}
         if fields:
             found.append(WholePiece(OpaquePart(kept(fields, "delta.reasoning_details")), FIRST_CALL - 1))
+        found += self._calls.rest()
         if self._legacy and not self._calls:
             given = ""
             for piece in self._legacy:
@@ -115,6 +121,7 @@ class OpenAIStream:
 
     def _choose(self, choice: JsonObject, found: list[Piece]) -> None:
         # Some servers send a whole message in one chunk; beside a delta it only repeats what came.
+        before = len(found), self._refusal
         key = "message" if choice.get("delta") is None else "delta"
         delta = object_in(choice, key, key)
         self._add_thoughts(delta, found)
@@ -131,8 +138,11 @@ class OpenAIStream:
         legacy = object_in(delta, "function_call", "delta.function_call")
         if legacy:
             self._legacy.append(legacy)
-        self._raw = text(choice, "finish_reason")
-        self._has_ended = bool(self._raw)
+        reason, has_said = text(choice, "finish_reason"), before != (len(found), self._refusal)
+        if reason:
+            self._raw, self._has_ended = reason, True
+        if reason or has_said:
+            self._is_whole = not has_said
 
     def _add_thoughts(self, delta: JsonObject, found: list[Piece]) -> None:
         thought = text(delta, ECHOED)

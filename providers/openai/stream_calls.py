@@ -1,10 +1,12 @@
-"""Tells which call a piece of `tool_calls` belongs to: servers give each an index, an id, or neither."""
+"""Tells which call a piece belongs to: servers give each an index, an id, or neither, and send some calls twice."""
 
 from __future__ import annotations
 
-from understudy.providers.wire.json_values import is_object, object_in, place_of, text, text_in
-from understudy.vocabulary.json_reading import arguments_text, parse
-from understudy.vocabulary.messages import JsonObject
+from collections.abc import Collection
+
+from understudy.providers.wire.json_values import inner, is_object, kept, object_in, place_of, text, text_in, written
+from understudy.vocabulary.json_reading import arguments, arguments_text, parse
+from understudy.vocabulary.messages import JsonObject, JsonValue, ToolCall
 from understudy.vocabulary.pieces import CallPiece
 
 FIRST_CALL = 1_000_000
@@ -14,64 +16,139 @@ FIRST_CALL = 1_000_000
 class _Call:
     """A call as far as it came."""
 
-    __slots__ = ("id", "name", "number", "texts")
+    __slots__ = ("id", "is_held", "more", "name", "number", "texts")
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, *, is_held: bool) -> None:
         self.number = number
         self.id = ""
         self.name = ""
         self.texts: list[str] = []
+        self.more: dict[str, JsonValue] = {}
+        """The server's own fields."""
+        self.is_held = is_held
+        """Whether a call before it has its id. Only the end tells whether it is that call again, so no reader sees it yet."""
 
     @property
     def has_all_arguments(self) -> bool:
-        if not self.texts or not self.texts[-1].rstrip().endswith("}"):
-            return False
-        try:
-            parse("".join(self.texts), in_range=False)
-        except ValueError:
-            return False
-        return True
+        return bool(self.texts) and self.texts[-1].rstrip().endswith("}") and _is_whole("".join(self.texts))
+
+    @property
+    def signature(self) -> str | None:
+        return written(self.more) if self.more else None
 
 
 class StreamedCalls:
-    """The calls of one turn."""
+    """The calls of one turn, from pieces or whole. Two calls with one id and the same name and arguments are one call."""
 
     def __init__(self) -> None:
         self._at: dict[int, _Call] = {}
-        """Index -> the last call that came under it."""
+        """Number that the server's index tells -> the last call that came under it."""
+        self._calls: dict[int, _Call] = {}
+        """Number as a part -> the call."""
         self._last: _Call | None = None
-        self._numbers: set[int] = set()
 
     def __bool__(self) -> bool:
-        return bool(self._numbers)
+        return bool(self._calls)
 
     def take(self, entry: JsonObject) -> CallPiece | None:
         """Return what an entry of `tool_calls` adds to its call; None for nothing. An id or name comes once."""
         function = object_in(entry, "function", "delta.tool_calls[].function")
         call_id, name = text(entry, "id"), text(function, "name")
         index = place_of(entry, "index", "delta.tool_calls[].index")
-        call = self._last if index is None else self._at.get(index)
+        number = None if index is None else FIRST_CALL + index
+        call = self._found(number, call_id)
         if call is None or _is_another(call, call_id, name, arguments_text(function.get("arguments"))):
-            call = self._begin(index)
+            call = self._begin(number, call_id)
         given = more_arguments(
             function, "arguments", "delta.tool_calls[].function.arguments", has_begun=bool(call.texts)
         )
+        return self._grow(call, given, call_id, name, own_fields(entry))
+
+    def add(
+        self, number: int, given: str, call_id: str = "", name: str = "", more: JsonObject | None = None
+    ) -> CallPiece | None:
+        """Return what a piece adds to the call of this number; None for nothing.
+
+        Args:
+            more: the server's own fields of the call.
+        """
+        call = self._at.get(number) or self._begin(number, call_id)
+        return self._grow(call, given, call_id, name, more or {})
+
+    def numbers(self) -> list[int]:
+        """Return the numbers of all calls."""
+        return list(self._calls)
+
+    def has_begun(self, number: int) -> bool:
+        """Whether some of the arguments of a call came."""
+        return number in self._calls and bool(self._calls[number].texts)
+
+    def text_of(self, number: int) -> str:
+        """Return the arguments of a call so far."""
+        return "".join(self._calls[number].texts) if number in self._calls else ""
+
+    def rest(self) -> list[CallPiece]:
+        """Return the pieces that were held back."""
+        found: list[CallPiece] = []
+        for call in [each for each in self._calls.values() if each.is_held]:
+            first, missing = self._first_of(call)
+            if first is None:
+                call.is_held = False
+                found.append(CallPiece(call.number, "".join(call.texts), call.id, call.name, call.signature))
+            else:
+                del self._calls[call.number]
+                piece = self._grow(first, missing, "", call.name, call.more)
+                found += [] if piece is None else [piece]
+        return found
+
+    def whole(self) -> dict[int, ToolCall]:
+        """Return the calls by their numbers, after `rest`."""
+        return {
+            number: ToolCall(call.id, call.name, *arguments("".join(call.texts)), signature=call.signature)
+            for number, call in sorted(self._calls.items())
+        }
+
+    def _found(self, number: int | None, call_id: str) -> _Call | None:
+        if number is not None:
+            return self._at.get(number)
+        return next((each for each in reversed(self._calls.values()) if call_id and each.id == call_id), self._last)
+
+    def _begin(self, index: int | None, call_id: str) -> _Call:
+        number = FIRST_CALL if index is None else index
+        if number in self._calls:
+            number = max(self._calls) + 1
+        is_held = bool(call_id) and any(each.id == call_id for each in self._calls.values())
+        call = self._calls[number] = _Call(number, is_held=is_held)
+        if index is not None:
+            self._at[index] = call
+        return call
+
+    def _grow(self, call: _Call, given: str, call_id: str, name: str, more: JsonObject) -> CallPiece | None:
         self._last = call
         if given:
             call.texts.append(given)
         new_id, new_name = "" if call.id else call_id, "" if call.name else name
         call.id, call.name = call.id or call_id, call.name or name
-        return CallPiece(call.number, given, new_id, new_name) if given or new_id or new_name else None
+        has_more = any(call.more.get(key) != value for key, value in more.items())
+        if has_more:
+            call.more = {**call.more, **more}
+        if call.is_held or not (given or new_id or new_name or has_more):
+            return None
+        return CallPiece(call.number, given, new_id, new_name, call.signature if has_more else None)
 
-    def _begin(self, index: int | None) -> _Call:
-        number = FIRST_CALL + index if index is not None else FIRST_CALL
-        if number in self._numbers:
-            number = max(self._numbers) + 1
-        self._numbers.add(number)
-        call = _Call(number)
-        if index is not None:
-            self._at[index] = call
-        return call
+    def _first_of(self, call: _Call) -> tuple[_Call | None, str]:
+        """Return the call that a held one repeats, and what its arguments lack; None if the held one is a call of its own."""
+        for first in self._calls.values():
+            if (
+                not first.is_held
+                and first.id == call.id
+                and (first.name == call.name or not (first.name and call.name))
+            ):
+                begun = "".join(first.texts)
+                both = _joined(begun, "".join(call.texts))
+                if both is not None:
+                    return first, both[len(begun) :]
+        return None, ""
 
 
 def more_arguments(piece: JsonObject, key: str, where: str, *, has_begun: bool) -> str:
@@ -83,6 +160,27 @@ def more_arguments(piece: JsonObject, key: str, where: str, *, has_begun: bool) 
     return arguments_text(given) if is_object(given) and not has_begun else text_in(piece, key, where)
 
 
+def own_fields(entry: JsonObject) -> JsonObject:
+    """Return the fields of an entry of `tool_calls` that only its server knows; they go back to it.
+
+    Gemini API, OpenAI compatibility: without `extra_content`, which holds the call's signature, the next request is refused.
+    """
+    if entry.keys() <= ENTRY and inner(entry, "function").keys() <= FUNCTION:  # nearly always
+        return {}
+    more = beyond(entry, ENTRY)
+    function = beyond(inner(entry, "function"), FUNCTION)
+    return {**more, **({"function": function} if function else {})}
+
+
+ENTRY = frozenset(("index", "id", "type", "function"))
+FUNCTION = frozenset(("name", "arguments"))
+
+
+def beyond(source: JsonObject, known: Collection[str]) -> JsonObject:
+    """Return the fields that are not known, without those that are null."""
+    return kept({key: each for key, each in source.items() if key not in known and each is not None}, "a tool call")
+
+
 def _is_another(call: _Call, call_id: str, name: str, given: str) -> bool:
     """Whether a piece begins a call after `call`, though it has the same index, or none.
 
@@ -91,6 +189,26 @@ def _is_another(call: _Call, call_id: str, name: str, given: str) -> bool:
     """
     if not name or not call.name:
         return False
-    if call_id and call.id:
-        return call_id != call.id
+    if call_id and call.id and call_id != call.id:
+        return True
     return bool(given.strip()) and call.has_all_arguments
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        return is_object(parse(text, in_range=False))
+    except ValueError:
+        return False
+
+
+def _joined(first: str, again: str) -> str | None:
+    """Return the arguments of one call whose pieces came as two calls with one id; None if they are two calls."""
+    if again.startswith(first):
+        return again
+    if first.startswith(again) or not again.strip():
+        return first
+    if not first.strip():
+        return first + again
+    if _is_whole(first):
+        return first if _is_whole(again) and arguments(first) == arguments(again) else None
+    return None if _is_whole(again) else first + again

@@ -15,6 +15,7 @@ from understudy.providers.wire.json_values import (
     items,
     kept,
     object_in,
+    place_of,
     text,
     text_in,
 )
@@ -22,7 +23,7 @@ from understudy.providers.wire.output_formats import openai_format
 from understudy.providers.wire.settings import asks_for_tools, lay_over
 from understudy.providers.wire.strict_tools import strict_fields
 from understudy.vocabulary.citations import Citation
-from understudy.vocabulary.json_reading import arguments
+from understudy.vocabulary.json_reading import arguments_text
 from understudy.vocabulary.messages import (
     FinishReason,
     JsonObject,
@@ -34,7 +35,6 @@ from understudy.vocabulary.messages import (
     ReasoningPart,
     Settings,
     TextPart,
-    ToolCall,
     ToolSpec,
     Usage,
 )
@@ -42,6 +42,7 @@ from understudy.vocabulary.messages import (
 from .annotations import MetadataCollector, annotations_in, citations_of, others_in, pages_in
 from .sent_messages import DIALECT, ECHOED, messages_of
 from .settings import chat_fields, family, prompt_cache
+from .stream_calls import StreamedCalls, own_fields
 
 REASONS: dict[str, FinishReason] = {
     "stop": "stop",
@@ -65,6 +66,9 @@ REASONS: dict[str, FinishReason] = {
     "tool_call": "tool_calls",
 }
 """OpenAI API, Chat completions, `finish_reason`; written in any case."""
+
+
+NOTHING: JsonObject = {}
 
 
 def encode(
@@ -112,10 +116,10 @@ def decode(body: JsonObject, dialect: str = DIALECT) -> ModelTurn:
     Raises:
         WrongShape: the body is not a chat completion.
     """
-    choices = items(body, "choices", "choices")
-    if not choices:
-        raise WrongShape(f"choices must hold at least one, got a body with {', '.join(sorted(body)[:8]) or 'nothing'}")
-    choice = as_object(choices[0], "choices[0]")
+    if "choices" not in body and "usage" not in body:
+        raise WrongShape(f"choices must be an array, got a body with {', '.join(sorted(body)[:8]) or 'nothing'}")
+    # OpenRouter and gateways: a model that failed may have no choice at all, which is a turn that ended without a reason.
+    choice: JsonObject = next(iter(choices_in(body)), NOTHING)
     # Azure OpenAI, Content filtering: a filtered choice can lack its message.
     message = object_in(choice, "message", "message")
     annotations = annotations_in(message) or pages_in(body)
@@ -135,6 +139,14 @@ def decode(body: JsonObject, dialect: str = DIALECT) -> ModelTurn:
         dialect=dialect,
         model=text(body, "model"),
         response_id=text(body, "id"),
+    )
+
+
+def choices_in(body: JsonObject) -> list[JsonObject]:
+    """Return the choices of a response body, or of a chunk of a stream, by their indexes."""
+    found = [as_object(entry, "choices[]") for entry in items(body, "choices", "choices")]
+    return (
+        sorted(found, key=lambda choice: place_of(choice, "index", "choices[].index") or 0) if len(found) > 1 else found
     )
 
 
@@ -183,19 +195,20 @@ def _kept(message: JsonObject, others: JsonObject) -> list[Part]:
 
 
 def _calls(message: JsonObject) -> list[Part]:
-    found: list[Part] = []
-    for entry in items(message, "tool_calls", "message.tool_calls"):
+    calls = StreamedCalls()
+    for number, entry in enumerate(items(message, "tool_calls", "message.tool_calls")):
         call = as_object(entry, "message.tool_calls[]")
-        found.append(_tool_call(text(call, "id"), as_object(call.get("function"), "message.tool_calls[].function")))
+        _add_call(calls, number, call, as_object(call.get("function"), "message.tool_calls[].function"))
     legacy = object_in(message, "function_call", "message.function_call")
-    if not found and legacy:
-        found.append(_tool_call("", legacy))
-    return found
+    if not calls and legacy:
+        _add_call(calls, 0, {}, legacy)
+    calls.rest()
+    return list(calls.whole().values())
 
 
-def _tool_call(call_id: str, function: JsonObject) -> ToolCall:
-    given, bad = arguments(function.get("arguments"))
-    return ToolCall(call_id, as_text(function.get("name"), "a tool call's name"), given, bad)
+def _add_call(calls: StreamedCalls, number: int, call: JsonObject, function: JsonObject) -> None:
+    name = as_text(function.get("name"), "a tool call's name")
+    calls.add(number, arguments_text(function.get("arguments")), text(call, "id"), name, own_fields(call))
 
 
 def usage_in(body: JsonObject) -> Usage:

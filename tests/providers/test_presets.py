@@ -258,6 +258,47 @@ def test_what_one_server_sends_beside_text_goes_back_to_that_server_alone(made_b
     assert turn.dialect == made_by
 
 
+def entry(id: str, arguments: str, **more: Any) -> dict[str, Any]:
+    """Return a call with fields that only its server knows: Gemini's signature behind an OpenAI address, and another."""
+    own = {"extra_content": {"google": {"thought_signature": "SIG=="}}}
+    return {
+        "id": id,
+        "type": "function",
+        "function": {"name": "look", "arguments": arguments, "mark": 1},
+        **own,
+        **more,
+    }
+
+
+@pytest.mark.parametrize("made_by", PLACES)
+@pytest.mark.parametrize("streamed", [False, True])
+def test_fields_of_a_call_that_only_its_server_knows_go_back_to_it_alone(made_by: str, streamed: bool) -> None:
+    call = entry("call_1xyz", "{}")
+    pieces = [entry("call_1xyz", "", index=0), {"index": 0, "function": {"arguments": "{}"}, "unused": None}]
+    deltas = [{"choices": [{"delta": {"tool_calls": [piece]}}]} for piece in pieces]
+    body = "".join([f"data: {json.dumps(each)}\n\n" for each in deltas])
+    whole = {"choices": [{"message": {"content": None, "tool_calls": [{**call, "index": 0}]}, "finish_reason": "stop"}]}
+    reply = httpx.Response(200, text=f"{body}data: [DONE]\n\n") if streamed else httpx.Response(200, json=whole)
+    maker = us.OpenAI("m", api_key=KEY, transport=Answers(reply), **PLACES[made_by])
+    assembler = us.TurnAssembler()
+    for piece in maker.stream(HELLO) if streamed else ():
+        assembler.add(piece)
+    turn = assembler.turn() if streamed else maker.complete(HELLO)
+    said = Message("assistant", turn.parts, turn.dialect)
+    history = ModelRequest([user_message("Hi"), said, Message("user", (ToolResult("call_1xyz", "seven"),))])
+
+    for place, options in PLACES.items():
+        sent = Answers(httpx.Response(200, json=OPENAI_REPLY))
+        us.OpenAI("m", api_key=KEY, transport=sent, **options).complete(history)
+        told: Any = sent.body()["messages"]
+        [back] = told[1]["tool_calls"]
+        if place == "openai" or made_by not in (place, "openai"):
+            plain = {"id": back["id"], "type": "function", "function": {"name": "look", "arguments": "{}"}}
+            assert back == plain
+        else:
+            assert back == {**call, "id": back["id"]}
+
+
 @pytest.mark.parametrize("given", ["call_1", "x", "toolu_01A09q90qw90lq917835lq9", "ä" * 9, "a-b-c-d-e", "\ud800", ""])
 def test_mistral_gets_ids_of_nine_letters_and_digits(given: str) -> None:
     messages = asked("mistral", history("", given))["messages"]

@@ -194,11 +194,11 @@ def test_tokens_are_counted_in_a_chunk_without_choices_behind_the_end() -> None:
     assert turn.usage.raw == counts
 
 
-def test_what_follows_the_end_is_ignored() -> None:
+def test_what_follows_done_is_ignored_and_what_follows_a_reason_counts() -> None:
     more = chunk({"content": " more"}, "length")
     body = as_events(chunk({"content": "Hi"}, "stop"), more, "[DONE]", more, "no JSON", {"error": {"message": "late"}})
 
-    assert turn_of("openai", body) == completion({"content": "Hi"})
+    assert turn_of("openai", body) == completion({"content": "Hi more"}, "length")
 
 
 @pytest.mark.parametrize("events", [["[DONE]"], [chunk({}, "stop")], [chunk({}, "stop"), "[DONE]"]])

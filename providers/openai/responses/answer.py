@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from understudy.providers.openai.annotations import MetadataCollector, annotations_in, citations_of, place_in
+from understudy.providers.openai.stream_calls import StreamedCalls, beyond
 from understudy.providers.wire.endings import neutral
 from understudy.providers.wire.json_values import (
     WrongShape,
@@ -22,7 +23,7 @@ from understudy.providers.wire.json_values import (
     type_in,
 )
 from understudy.vocabulary.citations import Citation
-from understudy.vocabulary.json_reading import arguments
+from understudy.vocabulary.json_reading import arguments_text
 from understudy.vocabulary.messages import (
     FinishReason,
     JsonObject,
@@ -54,6 +55,8 @@ FOR_THE_CLIENT = frozenset(
     }
 )
 """Items that wait for an answer of the client, and have no neutral form. No agent can answer them."""
+CALL = frozenset(("type", "id", "call_id", "name", "arguments", "status"))
+"""Fields of a call. Its others go back to a compatible server as they came; OpenAI itself refuses fields that it does not know."""
 FILES = ("file_citation", "container_file_citation")
 BETWEEN = "\n\n"  # The paragraphs of a summary come as texts of their own.
 
@@ -70,7 +73,9 @@ def decode(body: JsonObject) -> ModelTurn:
     metadata = MetadataCollector()
     for item in output:
         collect(metadata, item)
-    parts = (*[part for item in output for part in _parts(item)], *metadata.parts())
+    calls = _calls(output)
+    said = [part for position, item in enumerate(output) for part in _parts(item, calls.get(position))]
+    parts = (*said, *metadata.parts())
     refused = "".join([text_in(block, "refusal", "refusal.refusal") for item in output for block in blocks_of(item)])
     raw = raw_reason(body, output)
     return ModelTurn(
@@ -85,15 +90,25 @@ def decode(body: JsonObject) -> ModelTurn:
     )
 
 
-def _parts(item: JsonObject) -> list[Part]:
+def _calls(output: Sequence[JsonObject]) -> Mapping[int, ToolCall]:
+    """Return the calls by the positions of their items; a call that came twice stands where it came first."""
+    calls = StreamedCalls()
+    for position, item in enumerate(output):
+        if item.get("type") == "function_call":
+            given, name = arguments_text(item.get("arguments")), as_text(item.get("name"), "function_call.name")
+            calls.add(position, given, call_id(item), name, beyond(item, CALL))
+    calls.rest()
+    return calls.whole()
+
+
+def _parts(item: JsonObject, call: ToolCall | None) -> list[Part]:
     match type_in(item, "output[].type"):
         case "message":
             texts = [block for block in blocks_of(item) if block.get("type") == "output_text"]
             phase = text(item, "phase") or None
             return [TextPart(words_of(block), phase, citations=sources_in(block)) for block in texts]
         case "function_call":
-            given, bad = arguments(item.get("arguments"))
-            return [ToolCall(call_id(item), as_text(item.get("name"), "function_call.name"), given, bad)]
+            return [] if call is None else [call]
         case "reasoning":
             thoughts = [ReasoningPart(words) for words in thoughts_in(item) if words]
             return [*thoughts, OpaquePart(kept(item, "output[]"))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from understudy.providers.openai.sent_messages import AUDIO, IMAGES, data_url, sent_arguments
+from understudy.providers.openai.sent_messages import AUDIO, IMAGES, data_url, own_fields_of, sent_arguments
 from understudy.providers.wire.json_values import text
 from understudy.providers.wire.result_parts import split
 from understudy.vocabulary.media import Media
@@ -145,7 +145,7 @@ def _assistant(message: Message, official: bool, is_known: Callable[[JsonObject]
             case TextPart():
                 said.skip()
             case ToolCall():
-                said.add(_call(part, official))
+                said.add(_call(part, official, own_fields_of(part) if ours and not official else {}))
             case OpaquePart(data=data) if kept and data.get("type") == REASONING:
                 said.think(data)
             case OpaquePart(data=data) if kept:
@@ -155,6 +155,6 @@ def _assistant(message: Message, official: bool, is_known: Callable[[JsonObject]
     return said.items
 
 
-def _call(call: ToolCall, official: bool) -> JsonObject:
+def _call(call: ToolCall, official: bool, own: JsonObject) -> JsonObject:
     given = sent_arguments(call, official=official)
-    return {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": given}
+    return {**own, "type": "function_call", "call_id": call.id, "name": call.name, "arguments": given}

@@ -1,14 +1,17 @@
 """OpenAI's Responses API on the wire, streamed: reads the events into the pieces of a turn.
 
-OpenAI API, Responses, Streaming: an item is known by its `output_index`, a content by its `content_index`. Ids of items are
-not used, because some proxies change them from event to event.
+OpenAI API, Responses, Streaming: an item is known by its `output_index`, a content by its `content_index`. Some servers count
+them from 1, so the index of an item is not its place in the last event, and some proxies change ids from event to event: an item
+of the last event is found by its id, else by its content, else by its type.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from understudy.orchestration.streaming.turn_assembler import joined
 from understudy.providers.openai.annotations import MetadataCollector
-from understudy.providers.openai.stream_calls import more_arguments
+from understudy.providers.openai.stream_calls import StreamedCalls, beyond, more_arguments
 from understudy.providers.wire.endings import neutral
 from understudy.providers.wire.json_values import (
     WrongShape,
@@ -25,10 +28,11 @@ from understudy.providers.wire.json_values import (
 from understudy.vocabulary.citations import Citation
 from understudy.vocabulary.json_reading import arguments, arguments_text
 from understudy.vocabulary.messages import JsonObject, OpaquePart, Part
-from understudy.vocabulary.pieces import CallPiece, Piece, ReasoningPiece, TextPiece, TurnEnd, UsagePiece, WholePiece
+from understudy.vocabulary.pieces import Piece, ReasoningPiece, TextPiece, TurnEnd, UsagePiece, WholePiece
 
 from .answer import (
     BETWEEN,
+    CALL,
     REASONS,
     blocks_of,
     call_id,
@@ -42,7 +46,9 @@ from .answer import (
 from .input_items import DIALECT
 
 ITEM = 10_000  # Numbers of parts for each item: more contents than a message has.
-LAST = 1_000_000 * ITEM  # Behind all items.
+STEP = 1_000
+"""Places for each `output_index`: an item that only the last event has stands in one behind the item before it."""
+LAST = 10**15 * ITEM  # Behind all items.
 SUMMARY, THOUGHT, WHOLE = 0, 1, 2
 """Numbers of the parts of a reasoning item, counted from that of the item."""
 ENDS = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
@@ -60,11 +66,12 @@ class ResponsesStream:
         self._response: JsonObject = {}
         """The response as the latest event has it; whole only at the end."""
         self._items: dict[int, JsonObject] = {}
-        """Index -> the item as the latest event has it."""
+        """Place -> the item as the latest event has it."""
         self._complete_ones: set[int] = set()
-        """Indexes of the items that came whole."""
+        """Places of the items that came whole."""
         self._shown: dict[int, list[str]] = {}
-        """Number of a part -> the pieces of its text, or of its arguments, so far."""
+        """Number of a part -> the pieces of its text so far."""
+        self._calls = StreamedCalls()
         self._phases: dict[int, str] = {}
         """Number of a text -> the phase that its pieces tell."""
         self._paragraph: dict[int, int | None] = {}
@@ -83,29 +90,29 @@ class ResponsesStream:
             case "response.output_text.delta":
                 self._say(_content(event), _delta(event), found)
             case "response.function_call_arguments.delta":
-                number = _index(event) * ITEM
-                has_begun = bool(self._shown.get(number))
-                self._call(number, more_arguments(event, "delta", "delta", has_begun=has_begun), found)
+                number = _place(event) * ITEM
+                has_begun = self._calls.has_begun(number)
+                self._add_call(number, more_arguments(event, "delta", "delta", has_begun=has_begun), found)
             case "response.function_call_arguments.done":
-                number = _index(event) * ITEM
-                self._call(number, self._missing_arguments(number, arguments_text(event.get("arguments"))), found)
+                number = _place(event) * ITEM
+                self._add_call(number, self._missing_arguments(number, arguments_text(event.get("arguments"))), found)
             case "response.reasoning_summary_text.delta":
                 self._summarise(event, found)
             case "response.reasoning_text.delta":
-                self._think(_index(event) * ITEM + THOUGHT, _delta(event), found)
+                self._think(_place(event) * ITEM + THOUGHT, _delta(event), found)
             case "response.refusal.delta":
                 self._refusals.setdefault(_content(event), []).append(_delta(event))
             case "response.content_part.added":
                 if inner(event, "part").get("type") == "output_text":
                     self._say(_content(event), words_of(inner(event, "part")), found)
             case "response.output_item.added":
-                if _index(event) in self._items:
-                    raise WrongShape(f"an item with output_index {_index(event)} began twice")
-                self._begin(_index(event), as_object(event.get("item"), "item"), found)
+                if _place(event) in self._items:
+                    raise WrongShape(f"an item with output_index {event['output_index']} began twice")
+                self._begin(_place(event), as_object(event.get("item"), "item"), found)
             case "response.output_item.done":
-                if _index(event) in self._complete_ones:
-                    raise WrongShape(f"an item with output_index {_index(event)} ended twice")
-                self._complete(_index(event), as_object(event.get("item"), "item"), found)
+                if _place(event) in self._complete_ones:
+                    raise WrongShape(f"an item with output_index {event['output_index']} ended twice")
+                self._complete(_place(event), as_object(event.get("item"), "item"), found)
             case "response.created" | "response.in_progress" | "response.queued":
                 self._response = as_object(event.get("response"), "response")
             case kind if kind in ENDS:
@@ -118,12 +125,12 @@ class ResponsesStream:
         """Do nothing: this API has no such event, and some proxies send it behind the last one."""
 
     def rest(self) -> list[Piece]:
-        return [WholePiece(part, LAST) for part in self._metadata.parts()]
+        return [*self._calls.rest(), *[WholePiece(part, LAST) for part in self._metadata.parts()]]
 
     def end(self, parts: tuple[Part, ...]) -> TurnEnd | None:
         if not self.is_over:
             return None
-        raw = raw_reason(self._response, [self._items[index] for index in sorted(self._items)])
+        raw = raw_reason(self._response, [self._items[place] for place in sorted(self._items)])
         return TurnEnd(
             neutral(raw, REASONS, parts),
             raw or None,
@@ -136,34 +143,35 @@ class ResponsesStream:
 
     # --- items
 
-    def _begin(self, index: int, item: JsonObject, found: list[Piece]) -> None:
-        self._items[index] = item
+    def _begin(self, place: int, item: JsonObject, found: list[Piece]) -> None:
+        self._items[place] = item
         if item.get("type") == "function_call":
             name = as_text(item.get("name"), "function_call.name")
-            found.append(CallPiece(index * ITEM, "", call_id(item), name))
+            self._add_call(place * ITEM, "", found, call_id(item), name)
 
-    def _complete(self, index: int, item: JsonObject, found: list[Piece]) -> None:
+    def _complete(self, place: int, item: JsonObject, found: list[Piece]) -> None:
         """Add the parts of an item that came in no event before: some servers send items whole."""
-        number = index * ITEM
-        _check_same(index, self._items.get(index, item), item)
+        number = place * ITEM
+        _check_same(place, self._items.get(place, item), item)
         match type_in(item, "item.type"):
             case "message":
-                self._items[index] = item
+                self._items[place] = item
                 collect(self._metadata, item)
-                for place, block in enumerate(blocks_of(item)):
-                    self._complete_block(number + place, block, found)
+                for position, block in enumerate(blocks_of(item)):
+                    self._complete_block(number + position, block, found)
             case "function_call":
-                if index not in self._items:
-                    self._begin(index, item, found)
-                self._call(number, self._missing_arguments(number, arguments_text(item.get("arguments"))), found)
+                if place not in self._items:
+                    self._begin(place, item, found)
+                missing = self._missing_arguments(number, arguments_text(item.get("arguments")))
+                self._add_call(number, missing, found, more=beyond(item, CALL))
             case "reasoning":
-                for place, words in zip((SUMMARY, THOUGHT), thoughts_in(item), strict=True):
-                    self._think(number + place, self._missing(number + place, words), found)
+                for position, words in zip((SUMMARY, THOUGHT), thoughts_in(item), strict=True):
+                    self._think(number + position, self._missing(number + position, words), found)
                 found.append(WholePiece(OpaquePart(kept(item, "item")), number + WHOLE))
             case _:
                 found.append(WholePiece(OpaquePart(kept(item, "item")), number))
-        self._items[index] = item
-        self._complete_ones.add(index)
+        self._items[place] = item
+        self._complete_ones.add(place)
 
     def _complete_block(self, number: int, block: JsonObject, found: list[Piece]) -> None:
         match block.get("type"):
@@ -175,18 +183,58 @@ class ResponsesStream:
                 pass
 
     def _end(self, response: JsonObject, found: list[Piece]) -> None:
-        for index, entry in enumerate(items(response, "output", "output")):
-            item = as_object(entry, "output[]")
-            began = self._items.get(index, item)
-            if index not in self._complete_ones and began.get("type") == item.get("type"):
-                self._complete(index, item, found)
-        for index in sorted(self._items.keys() - self._complete_ones):
-            if self._items[index].get("type") != "reasoning":  # its encrypted content may be a part of it only
-                self._complete(index, self._items[index], found)
+        output = [as_object(entry, "output[]") for entry in items(response, "output", "output")]
+        for place, item in zip(self._places_of(output), output, strict=True):
+            if place not in self._complete_ones:
+                self._complete(place, item, found)
+            elif item.get("type") == "function_call":
+                _check_same(place, self._items[place], item)
+                self._missing_arguments(place * ITEM, arguments_text(item.get("arguments")))
+        for place in sorted(self._items.keys() - self._complete_ones):
+            if self._items[place].get("type") != "reasoning":  # its encrypted content may be a part of it only
+                self._complete(place, self._items[place], found)
         self._response = response
         self.is_over = True
         if inner(response, "usage"):
             found.append(UsagePiece(usage_in(response)))
+
+    def _places_of(self, output: list[JsonObject]) -> list[int]:
+        """Return the places of the items of the last event. One that came in no event before is put behind the one before it."""
+        numbers = [*self._shown, *self._refusals, *self._calls.numbers()]
+        free = sorted(self._items.keys() | {number // ITEM for number in numbers})
+        before = free[0] - STEP if free else -STEP
+        known: dict[int, int] = {}
+        for is_same in (self._has_id_of, self._has_content_of, self._has_type_of):
+            for position, item in enumerate(output):
+                place = None if position in known else next((each for each in free if is_same(each, item)), None)
+                if place is not None:
+                    known[position] = place
+                    free.remove(place)
+        places: list[int] = []
+        for position in range(len(output)):
+            before = known.get(position, before + 1)
+            places.append(before)
+        return places
+
+    def _has_id_of(self, place: int, item: JsonObject) -> bool:
+        began = self._items.get(place, {})
+        found = call_id(item)
+        return bool(found) and began.get("type") == item.get("type") and call_id(began) == found
+
+    def _has_content_of(self, place: int, item: JsonObject) -> bool:
+        """Whether all that was shown of an item is the beginning of this one."""
+        began = self._items.get(place, item)
+        if any(began.get(key, each) != each for key, each in item.items() if key in ("type", "name")):
+            return False
+        texts = {number: joined(words) for number, words in self._shown.items() if number // ITEM == place}
+        texts[place * ITEM] = texts.get(place * ITEM) or self._calls.text_of(place * ITEM)
+        whole = _texts_of(item)
+        return any(texts.values()) and all(
+            whole.get(number - place * ITEM, "").startswith(words) for number, words in texts.items()
+        )
+
+    def _has_type_of(self, place: int, item: JsonObject) -> bool:
+        return place not in self._items or self._items[place].get("type") == item.get("type")
 
     # --- texts
 
@@ -201,12 +249,12 @@ class ResponsesStream:
         Raises:
             WrongShape: `whole` is another JSON than the one that came in pieces.
         """
-        shown = joined(self._shown.get(number, ()))
+        shown = self._calls.text_of(number)
         if whole and not whole.startswith(shown) and arguments(whole) != arguments(shown):
             raise WrongShape(
-                f"the arguments of the call with output_index {number // ITEM} are not those that came in pieces"
+                f"the arguments of the call with output_index {number // ITEM // STEP} are not those that came in pieces"
             )
-        return self._missing(number, whole)
+        return whole[len(shown) :] if whole.startswith(shown) else ""
 
     def _say(self, number: int, words: str, found: list[Piece], sources: tuple[Citation, ...] = ()) -> None:
         phase = text(self._items.get(number // ITEM, {}), "phase")
@@ -215,10 +263,18 @@ class ResponsesStream:
         self._shown.setdefault(number, []).append(words)
         self._phases[number] = phase
 
-    def _call(self, number: int, given: str, found: list[Piece]) -> None:
-        if given:
-            found.append(CallPiece(number, given))
-            self._shown.setdefault(number, []).append(given)
+    def _add_call(
+        self,
+        number: int,
+        given: str,
+        found: list[Piece],
+        id: str = "",
+        name: str = "",
+        more: JsonObject | None = None,
+    ) -> None:
+        piece = self._calls.add(number, given, id, name, more)
+        if piece is not None:
+            found.append(piece)
 
     def _think(self, number: int, words: str, found: list[Piece]) -> None:
         if words:
@@ -226,7 +282,7 @@ class ResponsesStream:
             self._shown.setdefault(number, []).append(words)
 
     def _summarise(self, event: JsonObject, found: list[Piece]) -> None:
-        number, words = _index(event) * ITEM + SUMMARY, _delta(event)
+        number, words = _place(event) * ITEM + SUMMARY, _delta(event)
         paragraph = count(event, "summary_index")
         if words and self._shown.get(number) and paragraph != self._paragraph.get(number):
             words = BETWEEN + words
@@ -240,25 +296,38 @@ def _with_status(response: JsonObject, kind: str) -> JsonObject:
     return response if told == "completed" or text(response, "status") in FAILED else {**response, "status": told}
 
 
-def _check_same(index: int, began: JsonObject, item: JsonObject) -> None:
+def _texts_of(item: JsonObject) -> Mapping[int, str]:
+    """Return the texts of an item by their numbers, counted from that of the item."""
+    match item.get("type"):
+        case "message":
+            return {place: words_of(block) or text(block, "refusal") for place, block in enumerate(blocks_of(item))}
+        case "function_call":
+            return {0: arguments_text(item.get("arguments"))}
+        case "reasoning":
+            return dict(zip((SUMMARY, THOUGHT), thoughts_in(item), strict=True))
+        case _:
+            return {}
+
+
+def _check_same(place: int, began: JsonObject, item: JsonObject) -> None:
     """Raise `WrongShape` if an item ends as another one than it began. Its own id may change."""
     for key in ("type", "name", "call_id"):
         before, now = text(began, key), text(item, key)
         if before and now and before != now:
-            raise WrongShape(f"the item with output_index {index} ended with another {key} than it began with")
+            raise WrongShape(f"the item with output_index {place // STEP} ended with another {key} than it began with")
 
 
 def _delta(event: JsonObject) -> str:
     return text_in(event, "delta", "delta")
 
 
-def _index(event: JsonObject) -> int:
+def _place(event: JsonObject) -> int:
     index = count(event, "output_index")
     if index is None:
         raise WrongShape(f"output_index must be a whole number, got {event.get('output_index')!r}"[:200])
-    return index
+    return index * STEP
 
 
 def _content(event: JsonObject) -> int:
     """Return the number of a content; without an index it is the first one."""
-    return _index(event) * ITEM + (count(event, "content_index") or 0)
+    return _place(event) * ITEM + (count(event, "content_index") or 0)
