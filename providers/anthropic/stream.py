@@ -11,6 +11,7 @@ from understudy.providers.wire.json_values import (
     as_object,
     as_text,
     count,
+    grown,
     inner,
     kept,
     text,
@@ -102,10 +103,13 @@ class AnthropicStream:
         )
 
     def _count(self, counts: JsonObject) -> Sequence[Piece]:
-        """Anthropic API, Streaming: the counts are cumulative; one that is left out keeps its earlier value."""
+        """Anthropic API, Streaming: the counts are cumulative; one that is left out keeps its earlier value.
+
+        Some gateways send 0 where they leave one out.
+        """
         if not counts:
             return ()
-        self._counts.update({key: value for key, value in counts.items() if value is not None})
+        self._counts = grown(self._counts, counts)
         return (UsagePiece(usage_in({"usage": dict(self._counts)})),)
 
     def _begin(self, event: JsonObject) -> Sequence[Piece]:

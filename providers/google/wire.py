@@ -210,10 +210,11 @@ def decode(body: JsonObject) -> ModelTurn:
     """
     candidates = items(body, "candidates", "candidates")
     block = text(inner(body, "promptFeedback"), "blockReason")
-    if not candidates and not block:
+    if not (candidates or block or "candidates" in body or "usageMetadata" in body):
         came = ", ".join(sorted(body)[:8]) or "nothing"
         raise WrongShape(f"candidates must hold at least one, or promptFeedback a blockReason; got a body with {came}")
-    # Gemini API, Candidate: content, its parts and the finish reason may each be absent.
+    # Gemini API, Candidate: content, its parts and the finish reason may each be absent. Without a candidate the turn ended without
+    # a reason.
     candidate = as_object(candidates[0] if candidates else {}, "candidates[0]")
     content = object_in(candidate, "content", "content")
     found = (part_in(as_object(p, "content.parts[]")) for p in items(content, "parts", "content.parts"))

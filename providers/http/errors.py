@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from unicodedata import category
 
@@ -26,6 +27,7 @@ LONGEST_MESSAGE = 2_000
 """Characters of a server's message; the longest of the APIs, about their schemas, have some hundreds."""
 MOST_CATEGORIES = 50
 RETRYABLE = (408, 409, 429)
+STATUS = re.compile("[45][0-9][0-9]")
 STATUS_OF_TYPE = {
     "invalid_request_error": 400,
     "authentication_error": 401,
@@ -47,6 +49,9 @@ STATUS_OF_TYPE = {
     "context_length_exceeded": 400,
 }
 """Anthropic API, Errors, and OpenAI API, Error codes: the statuses of errors that come in a stream with status 200."""
+FAILED_GENERATION = "failed_generation"
+"""Groq API, Errors: the model's own text, which cannot be read as a call or an answer. The request is right, so another try may help."""
+TOOL_USE_FAILED = "tool_use_failed"
 EXHAUSTED = "insufficient_quota"  # OpenAI API, Error codes: a 429 that a retry does not solve.
 
 
@@ -207,6 +212,8 @@ def _reasons(said: JsonObject) -> list[str]:
 
 
 def _retryable(status: int, headers: Mapping[str, str], said: JsonObject) -> bool:
+    if text(said, FAILED_GENERATION) or text(said, "code") == TOOL_USE_FAILED:
+        return True
     if EXHAUSTED in (text(said, "code"), text(said, "type")):
         return False
     match headers.get("x-should-retry", "").lower():
@@ -221,12 +228,10 @@ def _retryable(status: int, headers: Mapping[str, str], said: JsonObject) -> boo
 def embedded_failure(value: JsonValue, body: bytes, *, provider: str) -> ProviderError | None:
     """Return the error that some compatible servers put into an answer with status 200, or None.
 
-    OpenRouter API, Errors: the error is in the body, or in the choice that it ended.
+    OpenRouter API, Errors: the error is in the body, or in the choice that it ended. As in a stream, the error may be a text, and
+    the whole body may be the error.
     """
-    if _embedded(value) is None:
-        return None
-    said = _embedded(parse(body, in_range=False)) or {}  # `body` has no key any more
-    return _error(said, _told_status(said), {}, body, provider, 0.0)
+    return streamed_failure(value, body, "", provider=provider, hide=bytes) if is_object(value) else None
 
 
 MAY_TELL_ERRORS = frozenset(("choices", "error", "object", "response"))
@@ -260,7 +265,9 @@ def streamed_failure(
 def _told_status(said: JsonObject) -> int:
     """Return the status of an error inside an answer: 200 if nothing in it tells one."""
     for key in ("code", "status_code"):
-        status = said.get(key)
+        told = said.get(key)
+        # LiteLLM, Exception mapping: the status is a text.
+        status = int(told) if isinstance(told, str) and STATUS.fullmatch(told) else told
         if isinstance(status, int) and not isinstance(status, bool) and 400 <= status < 600:
             return status
     return next(

@@ -111,10 +111,13 @@ class OpenAI(HttpModel):
         return body
 
     def _decode(self, body: JsonObject) -> ModelTurn:
-        return wire.decode(body, self._dialect())
+        return wire.decode(body, self._dialect(), self._reasoning_field())
 
     def _decoder(self) -> OpenAIStream:
-        return OpenAIStream(self._dialect())
+        return OpenAIStream(self._dialect(), self._reasoning_field())
+
+    def _reasoning_field(self) -> str:
+        return "" if self.preset is None else self.preset.reasoning_field
 
     def _dialect(self) -> str:
         return dialect_of(self.preset, self._base())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from understudy.providers.wire.json_values import inner, is_object, sendable, written
+from understudy.providers.wire.json_values import inner, is_object, sendable, text, written
 from understudy.providers.wire.result_parts import introduced, split
 from understudy.vocabulary.json_reading import parse
 from understudy.vocabulary.media import Media
@@ -28,10 +28,12 @@ DIALECT = "openai"
 
 Messages that were saved before servers had names have this one, so a compatible server gets their parts back too.
 """
+REASONING = "reasoning"
 ECHOED = "reasoning_content"
 """Marks reasoning received in the field of this name, to be sent back in the same field.
 
-DeepSeek API, Thinking mode, Tool calls: within a tool loop the reasoning must be sent back; OpenAI has no such field.
+DeepSeek API, Thinking mode, Tool calls: V4 refuses a request with tools in which a message of the model lacks its reasoning, that of
+an answer too; OpenAI has no such field.
 """
 IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
@@ -50,7 +52,7 @@ def messages_of(request: ModelRequest, *, official: bool, echo: str, dialect: st
         if message.role == "user":
             messages.extend(_user(message, dialect))
         else:
-            messages.extend(_assistant(message, dialect, official, echo))
+            messages.extend(_assistant(message, dialect, official, echo, has_tools=bool(request.tools)))
     return messages
 
 
@@ -115,7 +117,7 @@ def data_url(media_type: str, data: str) -> str:
     return f"data:{media_type};base64,{data}"
 
 
-def _assistant(message: Message, dialect: str, official: bool, echo: str) -> list[JsonValue]:
+def _assistant(message: Message, dialect: str, official: bool, echo: str, *, has_tools: bool) -> list[JsonValue]:
     # OpenAI API, Chat completions: its own messages have nothing that goes back beside texts and calls.
     ours = not official and message.dialect in (dialect, DIALECT)
     blocks: list[JsonValue] = []
@@ -134,8 +136,8 @@ def _assistant(message: Message, dialect: str, official: bool, echo: str) -> lis
     content: JsonValue = message.text if all(_is_text(b) for b in blocks) else blocks
     if message.tool_calls:
         fields["tool_calls"] = [_call(call, official, ours) for call in message.tool_calls]
-        if ours:
-            fields.update(_echo(message.parts, echo))
+    if ours and (message.tool_calls or (content and has_tools)):
+        fields.update(_echo(message.parts, echo))
     if not content and not fields:
         return []
     # OpenAI API, Chat completions: null beside calls. Compatible servers accept an empty text, and some refuse null.
@@ -169,5 +171,19 @@ def sent_arguments(call: ToolCall, *, official: bool) -> str:
 
 def _echo(parts: Sequence[Part], field: str) -> dict[str, JsonValue]:
     """A server that takes it back in `ECHOED` gets what came in that field; one that calls it otherwise, all of it."""
-    thought = "".join([p.text for p in parts if type(p) is ReasoningPart and field in ("reasoning", p.signature)])
+    thought = "".join(
+        [p.text for p in parts if type(p) is ReasoningPart and (field != ECHOED or p.signature == ECHOED)]
+    )
     return {field: thought} if field and thought else {}
+
+
+def thoughts_in(message: JsonObject, field: str) -> tuple[str, str]:
+    """Return the reasoning of a message, or of a piece of one, and the field that has it; some servers send it in two fields.
+
+    Args:
+        field: where its server sends it, should that be neither of the usual fields.
+    """
+    for name in (ECHOED, REASONING) if field in ("", ECHOED, REASONING) else (field, ECHOED, REASONING):
+        if text(message, name):
+            return text(message, name), name
+    return "", ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from understudy.providers.wire.json_values import (
     WrongShape,
     as_object,
+    grown,
     inner,
     is_array,
     items,
@@ -18,7 +19,7 @@ from understudy.vocabulary.messages import NO_USAGE, JsonObject, JsonValue, Opaq
 from understudy.vocabulary.pieces import CallPiece, Piece, ReasoningPiece, TextPiece, TurnEnd, UsagePiece, WholePiece
 
 from .annotations import MetadataCollector, annotations_in, citations_of, others_in, pages_in
-from .sent_messages import DIALECT, ECHOED
+from .sent_messages import DIALECT, REASONING, thoughts_in
 from .stream_blocks import add_block
 from .stream_calls import FIRST_CALL, StreamedCalls, more_arguments
 from .wire import choices_in, reason_of, usage_in
@@ -27,8 +28,10 @@ from .wire import choices_in, reason_of, usage_in
 class OpenAIStream:
     """The chunks of one turn; of several choices the first one counts. What follows a finish reason counts until `[DONE]`."""
 
-    def __init__(self, dialect: str = DIALECT) -> None:
+    def __init__(self, dialect: str = DIALECT, field: str = "") -> None:
         self.dialect = dialect
+        self._field = field
+        """As of `thoughts_in`."""
         self.is_over = False
         """Whether `[DONE]` came."""
         self._has_ended = False
@@ -42,8 +45,9 @@ class OpenAIStream:
         self._model = ""
         self._id = ""
         self._usage: Usage = NO_USAGE
-        self._echoes = False
-        """Whether reasoning came in the field `ECHOED`; then the other field repeats it."""
+        self._counts: JsonObject = {}
+        self._thinks_in = REASONING
+        """The field that reasoning came in; if it is another than `REASONING`, that repeats it."""
         self._number = 0
         """The number of the content that comes now: it grows where text follows a block."""
         self._blocks: dict[int, JsonObject] = {}
@@ -79,7 +83,8 @@ class OpenAIStream:
         if "citations" in event or "search_results" in event:
             self._pages = pages_in(event) or self._pages
         if inner(event, "usage"):
-            self._usage = usage_in(event)
+            self._counts = grown(self._counts, inner(event, "usage"))
+            self._usage = usage_in({"usage": self._counts})
             found.append(UsagePiece(self._usage))
         return found
 
@@ -145,12 +150,12 @@ class OpenAIStream:
             self._is_whole = not has_said
 
     def _add_thoughts(self, delta: JsonObject, found: list[Piece]) -> None:
-        thought = text(delta, ECHOED)
-        if thought:
-            self._echoes = True
-            found.append(ReasoningPiece(thought, 0, ECHOED))
-        elif not self._echoes and text(delta, "reasoning"):
-            found.append(ReasoningPiece(text(delta, "reasoning")))
+        words, name = thoughts_in(delta, self._field)
+        if words and name != REASONING:
+            self._thinks_in = name
+            found.append(ReasoningPiece(words, 0, name))
+        elif words and self._thinks_in == REASONING:
+            found.append(ReasoningPiece(words))
 
     def _add_content(self, content: JsonValue, found: list[Piece]) -> None:
         if isinstance(content, str):

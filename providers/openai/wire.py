@@ -40,7 +40,7 @@ from understudy.vocabulary.messages import (
 )
 
 from .annotations import MetadataCollector, annotations_in, citations_of, others_in, pages_in
-from .sent_messages import DIALECT, ECHOED, messages_of
+from .sent_messages import DIALECT, ECHOED, REASONING, messages_of, thoughts_in
 from .settings import chat_fields, family, prompt_cache
 from .stream_calls import StreamedCalls, own_fields
 
@@ -110,8 +110,8 @@ def _tool(tool: ToolSpec, settings: Settings) -> JsonObject:
     return {"type": "function", "function": {"name": tool.name, **about, **fields}}
 
 
-def decode(body: JsonObject, dialect: str = DIALECT) -> ModelTurn:
-    """Return the turn in a response body, of the server's dialect.
+def decode(body: JsonObject, dialect: str = DIALECT, field: str = "") -> ModelTurn:
+    """Return the turn in a response body, of the server's dialect; `field` is as of `thoughts_in`.
 
     Raises:
         WrongShape: the body is not a chat completion.
@@ -127,7 +127,7 @@ def decode(body: JsonObject, dialect: str = DIALECT) -> ModelTurn:
     metadata = MetadataCollector()
     metadata.take(choice)
     kept_parts = _kept(message, others_in(annotations))
-    parts = (*_thoughts(message), *texts, *metadata.parts(), *kept_parts, *_calls(message))
+    parts = (*_thoughts(message, field), *texts, *metadata.parts(), *kept_parts, *_calls(message))
     raw = text(choice, "finish_reason") or None
     refused = text_in(message, "refusal", "message.refusal")
     return ModelTurn(
@@ -155,11 +155,9 @@ def reason_of(raw: str, refused: str, parts: tuple[Part, ...]) -> FinishReason:
     return neutral((raw or ("stop" if refused else "")).lower(), REASONS, parts)
 
 
-def _thoughts(message: JsonObject) -> list[Part]:
-    """Read reasoning: DeepSeek's `reasoning_content`, OpenRouter's and Groq's `reasoning`; some servers send both."""
-    if text(message, ECHOED):
-        return [ReasoningPart(text(message, ECHOED), ECHOED)]
-    return [ReasoningPart(text(message, "reasoning"))] if text(message, "reasoning") else []
+def _thoughts(message: JsonObject, field: str) -> list[Part]:
+    words, name = thoughts_in(message, field)
+    return [ReasoningPart(words, None if name == REASONING else name)] if words else []
 
 
 def _texts(content: JsonValue) -> list[Part]:

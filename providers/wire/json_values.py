@@ -148,6 +148,15 @@ def count(source: JsonObject, key: str) -> int | None:
     return value if type(value) is int and 0 <= value < MOST else None
 
 
+def grown(counts: JsonObject, more: JsonObject) -> dict[str, JsonValue]:
+    """Return counts with later ones laid over them; null, 0 and an object of these take no count back."""
+    return {**counts, **{key: value for key, value in more.items() if key not in counts or _counts(value)}}
+
+
+def _counts(value: JsonValue) -> bool:
+    return any(value.values()) if is_object(value) else bool(value)
+
+
 def total(*numbers: int | None) -> int | None:
     """Add the known numbers; None if none is known."""
     known = [n for n in numbers if n is not None]

@@ -74,6 +74,12 @@ def test_an_answer_is_shown_as_far_as_it_fits_its_type(
     assert [each for n, each in enumerate(told) if each not in told[:n]] == expected
 
 
+def test_thoughts_before_an_answer_are_no_part_of_it() -> None:
+    told = in_step(text_turn("<think>maybe {x}", "</think>", '{"sku": "A', '-113"}'), output_type=Order)
+
+    assert [each for n, each in enumerate(told) if each not in told[:n]] == [Order(sku="A"), Order(sku="A-113")]
+
+
 def test_a_validator_that_fails_at_a_part_of_an_answer_shows_nothing() -> None:
     class Strict(BaseModel):
         sku: Annotated[str, AfterValidator(lambda sku: sku if sku == "A-113" else 1 / 0)]

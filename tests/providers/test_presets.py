@@ -17,6 +17,7 @@ import pytest
 import understudy as us
 from tests.support.http import HELLO, OPENAI_REPLY, Answers, FakeTime
 from tests.support.ollama import ROUNDS, Stand, ollama
+from tests.support.wire import objs
 from understudy.cli import main
 from understudy.errors import (
     AuthenticationError,
@@ -35,6 +36,7 @@ from understudy.vocabulary.messages import (
     OutputSpec,
     ReasoningPart,
     Settings,
+    TextPart,
     ToolCall,
     ToolResult,
     ToolSpec,
@@ -223,6 +225,36 @@ def test_reasoning_goes_back_in_the_field_of_the_server(name: str, signature: st
     assert said["content"] == ""
 
 
+LOOK = ToolSpec("look", "Look.", {"type": "object", "properties": {}})
+
+
+@each_server
+def test_with_tools_reasoning_goes_back_with_each_message_of_the_model(name: str) -> None:
+    parts = (ReasoningPart("I should look.", "reasoning_content"), TextPart("Seven."))
+    turns = [user_message("Hi"), Message("assistant", parts, dialect="openai"), user_message("On")]
+    nothing = [Message("assistant", parts[:1], dialect="openai")]
+
+    with_tools = asked(name, ModelRequest(turns, tools=(LOOK,)))["messages"]
+    alone = asked(name, ModelRequest(turns))["messages"]
+    empty = asked(name, ModelRequest([*nothing, *turns], tools=(LOOK,)))["messages"]
+
+    echo = SERVERS[name].echo
+    assert with_tools[1] == {"role": "assistant", "content": "Seven.", **({echo: "I should look."} if echo else {})}
+    assert alone[1] == {"role": "assistant", "content": "Seven."}
+    assert empty == with_tools
+
+
+def test_reasoning_goes_back_in_a_field_of_any_name() -> None:
+    house = replace(HOUSE, reasoning_field="thoughts")
+    sent = Answers(httpx.Response(200, json={"choices": [{"message": {"content": "Hi", "thoughts": "Hm"}}]}))
+    client = us.OpenAI("m", preset=house, api_key=KEY, transport=sent)
+    turn = client.complete(HELLO)
+
+    client.complete(ModelRequest([Message("assistant", turn.parts, turn.dialect), user_message("On")], tools=(LOOK,)))
+
+    assert objs(sent.body(1)["messages"])[0] == {"role": "assistant", "content": "Hi", "thoughts": "Hm"}
+
+
 OWN = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}
 PLACES: dict[str, dict[str, Any]] = {
     "openai": {},
@@ -388,6 +420,8 @@ def test_the_tool_of_an_answer_is_forced_as_the_server_can(name: str, model: str
         ("deepseek-reasoner", "_look", True),
         ("deepseek-reasoner", "auto", False),
         ("deepseek-reasoner", "none", False),
+        ("deepseek-v4-pro", "required", True),
+        ("deepseek-v4-flash", "_look", True),
         ("deepseek-chat", "required", False),
     ],
 )
@@ -528,6 +562,8 @@ def test_a_preset_of_ones_own_is_a_provider(monkeypatch: pytest.MonkeyPatch) -> 
         ({"needs_key": 1}, TypeError),
         ({"typed_by": "words"}, TypeError),
         ({"reasoning_field": None}, TypeError),
+        ({"reasoning_field": "content"}, ValueError),
+        ({"reasoning_field": "a field"}, ValueError),
         ({"lacks": ["seed"]}, TypeError),
         ({"lacks": ("sed",)}, ValueError),
         ({"call_id_length": True}, TypeError),

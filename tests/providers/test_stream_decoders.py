@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from tests.support.wire import obj
-from tests.support.wire_streams import as_events, decoded_whole, read, reader_of, turn_of
-from understudy.errors import ContextOverflow, ProviderError, ProviderTimeout, RateLimited
+from tests.support.wire_streams import LONGEST, as_events, decoded_whole, read, reader_of, turn_of
+from understudy.errors import AuthenticationError, ContextOverflow, ProviderError, ProviderTimeout, RateLimited
 from understudy.orchestration.streaming.turn_assembler import TurnAssembler
 from understudy.providers.google.wire import decode as decode_google
+from understudy.providers.http.errors import embedded_failure
+from understudy.providers.http.stream_reader import StreamReader
 from understudy.providers.openai.responses.answer import decode as decode_response
+from understudy.providers.openai.stream import OpenAIStream
 from understudy.providers.openai.wire import decode as decode_openai
 from understudy.vocabulary.messages import (
     JsonObject,
@@ -169,6 +173,17 @@ def test_the_old_function_call_counts_only_without_calls() -> None:
     whole: dict[str, Any] = {"content": None, "function_call": {"name": "on_shelf", "arguments": '{"sku": "A"}'}}
     assert alone == completion(whole, "function_call")
     assert beside == completion({**whole, "tool_calls": [SEA]}, "tool_calls")
+
+
+@pytest.mark.parametrize("field", ["thoughts", "reasoning_content", "reasoning"])
+def test_reasoning_is_read_in_the_servers_own_field_and_in_the_usual_ones(field: str) -> None:
+    chunks = as_events(chunk({field: "H"}), chunk({field: "m"}), chunk({"content": "Hi"}, "stop"))
+    reader = StreamReader(OpenAIStream(field="thoughts"), provider="house", longest=LONGEST)
+    list(read(reader, [chunks]))
+    whole: JsonObject = {"choices": [{"message": {"content": "Hi", field: "Hm"}, "finish_reason": "stop"}]}
+
+    assert reader.turn().parts == decode_openai(whole, field="thoughts").parts
+    assert reader.turn().thinking == "Hm"
 
 
 def test_the_first_choice_counts_and_others_interleave() -> None:
@@ -337,6 +352,19 @@ def test_tokens_are_cumulative_and_one_left_out_keeps_its_count() -> None:
 
     assert counts == [Usage(14, 1, 4), Usage(14, 7, 4)]
     assert turn_of("anthropic", body).usage == Usage(14, 7, 4)
+
+
+@pytest.mark.parametrize("late", [0, None])
+def test_a_zero_takes_no_count_back(late: int | None) -> None:
+    body = as_events(
+        *message(block(0, {"type": "text", "text": "Hi"}), usage={"output_tokens": 7, "input_tokens": late})
+    )
+    details = {"cached_tokens": 3}
+    counted = {"prompt_tokens": 9, "completion_tokens": 1, "prompt_tokens_details": details}
+    empty = {"prompt_tokens": late, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": late}}
+
+    assert turn_of("anthropic", body).usage == Usage(14, 7, 4)
+    assert openai(chunk({"content": "Hi"}, usage=counted), chunk({}, "stop", usage=empty)).usage == Usage(9, 2, 3)
 
 
 def test_a_refusal_tells_its_reason() -> None:
@@ -817,6 +845,9 @@ def test_a_call_without_a_name_is_no_turn() -> None:
         turn_of("openai", as_events(chunk(calling(0, "{}", id="a")), chunk({}, "tool_calls")))
 
 
+BAD_REQUEST: dict[str, Any] = {"type": "invalid_request_error", "message": "no"}
+
+
 @pytest.mark.parametrize(
     ("provider", "error", "kind", "status", "retryable"),
     [
@@ -834,19 +865,30 @@ def test_a_call_without_a_name_is_no_turn() -> None:
             False,
         ),
         ("openai", {"code": 502, "message": "upstream"}, ProviderError, 502, True),
+        ("openai", {"code": "429", "type": None, "message": "wait"}, RateLimited, 429, True),
+        ("openai", {"code": "503", "type": "None", "message": "upstream"}, ProviderError, 503, True),
+        ("openai", {"status_code": "401", "message": "no"}, AuthenticationError, 401, False),
+        ("openai", {"code": "700", "message": "no status"}, ProviderError, 200, False),
+        ("openai", {**BAD_REQUEST, "code": "tool_use_failed"}, ProviderError, 400, True),
+        ("openai", {**BAD_REQUEST, "failed_generation": "<function=add>"}, ProviderError, 400, True),
+        ("openai", BAD_REQUEST, ProviderError, 400, False),
         ("gemini", {"code": 503, "status": "UNAVAILABLE", "message": "later"}, ProviderError, 503, True),
         ("openai", {"message": "unheard"}, ProviderError, 200, False),
         ("openai-responses", {"code": "server_is_overloaded", "message": "busy"}, ProviderError, 503, True),
         ("openai-responses", {"code": "context_length_exceeded", "message": "long"}, ContextOverflow, 400, False),
     ],
 )
-def test_an_error_in_a_stream_is_told_by_its_code_or_type(
+def test_an_error_in_a_stream_or_a_whole_answer_is_told_by_its_code_or_type(
     provider: str, error: Any, kind: type[ProviderError], status: int, retryable: bool
 ) -> None:
     with pytest.raises(ProviderError) as caught:
         turn_of(provider, as_events(WHOLE[provider][0], {"type": "error", "error": error}))
 
-    assert (type(caught.value), caught.value.status, caught.value.retryable) == (kind, status, retryable)
+    body: JsonObject = {"error": error}
+    whole = embedded_failure(body, json.dumps(body).encode(), provider=provider)
+    assert whole is not None
+    for found in (caught.value, whole):
+        assert (type(found), found.status, found.retryable) == (kind, status, retryable)
 
 
 @pytest.mark.parametrize("data", [{"error": {"message": "no"}}, {"message": "no"}, {"choices": [], "message": "no"}])
@@ -863,7 +905,9 @@ def test_an_error_may_be_a_text_or_the_whole_event(data: Any, status: int) -> No
     with pytest.raises(ProviderError, match="no model") as caught:
         turn_of("openai", as_events(WHOLE["openai"][0], data, "[DONE]"))
 
-    assert caught.value.status == status
+    whole = embedded_failure(data, json.dumps(data).encode(), provider="openai")
+    assert whole is not None
+    assert (caught.value.status, str(whole), whole.status) == (status, "no model", status)
 
 
 def test_a_whole_message_counts_only_where_no_delta_is() -> None:

@@ -17,6 +17,7 @@ from understudy.providers.anthropic import wire as anthropic_wire
 from understudy.providers.google import wire as google_wire
 from understudy.providers.openai import wire as openai_wire
 from understudy.providers.openai.responses.answer import decode as decode_response
+from understudy.providers.wire.endings import unfinished
 from understudy.vocabulary.messages import (
     FilePart,
     ImagePart,
@@ -170,6 +171,18 @@ def test_deepseeks_reasoning_goes_back_with_its_calls_but_never_to_openai() -> N
 
     assert there.get("reasoning_content") == "Hm."
     assert "reasoning_content" not in here
+
+
+def test_an_answer_without_a_choice_is_a_turn_that_ended_without_a_reason() -> None:
+    for turn in (
+        openai_wire.decode({"id": "x", "choices": [], "usage": {"prompt_tokens": 5}}),
+        openai_wire.decode({"choices": None, "usage": {"prompt_tokens": 5}}),
+        openai_wire.decode({"usage": {"prompt_tokens": 5}}),
+        google_wire.decode({"usageMetadata": {"promptTokenCount": 5}}),
+        google_wire.decode({"candidates": [], "usageMetadata": {"promptTokenCount": 5}}),
+    ):
+        assert (turn.parts, turn.finish_reason, turn.usage.input_tokens) == ((), "other", 5)
+        assert unfinished(turn, "openai").retryable
 
 
 def test_an_azure_answer_that_was_filtered_may_lack_its_message() -> None:

@@ -60,7 +60,8 @@ def _otherwise(preset: Preset) -> list[str]:
     if preset.says_auto:
         found.append("`tool_choice` also where it is `auto`")
     if preset.unforced:
-        found.append(f"no forced tool to models with `{preset.unforced}` in their names")
+        names = " or ".join([f"`{name}`" for name in preset.unforced.split("|")])
+        found.append(f"no forced tool to models with {names} in their names")
     if preset.call_id_length is not None:
         found.append(f"ids of calls have {preset.call_id_length} letters and digits")
     if not preset.user_after_results:

@@ -23,6 +23,10 @@ VALUE = '{"label": "spam", "score": 0.5}'
         f"The verdict is {VALUE}, I think.",
         f"```python\nprint({{}})\n```\n```json\n{VALUE}\n```",
         f"{VALUE}\n```",
+        f"<think>no braces</think>\n{VALUE}",
+        f"<think>maybe {{x}}, or {{'label': 1}}</think>\n```json\n{VALUE}\n```",
+        f"maybe {{x}}, which the template began\n</think>\n\nSo: {VALUE}",
+        f"<think>{VALUE} or not</think>{VALUE}",
     ],
 )
 def test_the_one_value_is_found(text: str) -> None:
@@ -32,6 +36,12 @@ def test_the_one_value_is_found(text: str) -> None:
 @pytest.mark.parametrize("text", ["7", '"spam"', "null", "[1, 2]", "true"])
 def test_a_text_that_is_json_may_be_any_value(text: str) -> None:
     assert json_in(text) == text
+
+
+def test_the_end_of_thoughts_inside_of_a_value_is_a_part_of_it() -> None:
+    value = '{"tag": "</think>"}'
+
+    assert json_in(value) == value
 
 
 def test_backticks_inside_of_a_string_do_not_end_a_block() -> None:
@@ -45,6 +55,8 @@ def test_backticks_inside_of_a_string_do_not_end_a_block() -> None:
     [
         ("", "the answer is empty"),
         (" \n", "the answer is empty"),
+        (f"<think>perhaps {VALUE}", "ends within its thoughts"),
+        (f"<think>perhaps {VALUE}</think>", "the answer is empty"),
         ("Spam, I think.", "the answer is not JSON: Expecting value"),
         (f"{VALUE} or {VALUE}", "more than one JSON value"),
         (f"{VALUE} [1]", "more than one JSON value"),

@@ -1,4 +1,7 @@
-"""Finds the JSON value in a model's text: the whole text, a fenced block, or one value with words around it."""
+"""Finds the JSON value in a model's text: the whole text, a fenced block, or one value with words around it.
+
+Thoughts before it do not count.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,15 @@ def fenced(text: str) -> list[str]:
     return [inside.strip() for label, inside in found if label.strip().lower() in ("", "json")]
 
 
+def behind_thoughts(text: str) -> str:
+    """Return a text without the thoughts at its beginning.
+
+    A server without a reasoning parser leaves them there, up to `</think>`. `<think>` may be missing, because templates end with it.
+    """
+    thoughts, end, rest = text.partition("</think>")
+    return rest if end else thoughts
+
+
 def json_in(text: str) -> str:
     """Return the source of the one JSON value in `text`.
 
@@ -26,11 +38,15 @@ def json_in(text: str) -> str:
         ValueError: there is no value, or it is unclear which value is meant.
     """
     whole = text.strip()
+    if "</think>" in whole and _fault(whole):
+        whole = behind_thoughts(whole).strip()
     if not whole:
         raise ValueError("the answer is empty")
     fault = _fault(whole)
     if not fault:
         return whole
+    if whole.startswith("<think>"):
+        raise ValueError("the answer ends within its thoughts: </think> is missing")
     found = [block for block in fenced(whole) if not _fault(block)]
     if len(found) == 1:
         return found[0]

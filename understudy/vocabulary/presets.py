@@ -23,13 +23,15 @@ REFUSABLE = (
 )
 """Settings that a server may lack; without the others a model can hardly be used."""
 
+TAKEN = ("role", "content", "tool_calls")
+"""Fields of a message with a meaning of their own."""
+
 TypedBy = Literal["schema", "schema unless tools", "tool"]
 """How a server holds a model to the form of a typed answer."""
 
 ForcedBy = Literal["name or word", "name", "word"]
 """How a request may force a tool."""
 
-ReasoningField = Literal["reasoning_content", "reasoning", ""]
 MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 
 
@@ -48,7 +50,8 @@ class Preset:
         needs_key: whether a call without a key is an error; else it is sent without one.
         typed_by: what asks for a typed answer: a JSON Schema (`schema`); a schema if the agent has no tools, as a schema would
             keep the model from calling them (`schema unless tools`); or the tool `final_answer` (`tool`).
-        reasoning_field: the field in which the model's reasoning goes back to it; empty where servers refuse one.
+        reasoning_field: the field of a message with the model's reasoning, which is read there and goes back there; empty where
+            servers refuse one. `reasoning_content` and `reasoning` are always read.
         max_tokens_field: the field of `Settings.max_tokens`.
         seed_field: the field of `Settings.seed`.
         stream_options: whether a stream must be asked for its counts of tokens.
@@ -74,7 +77,7 @@ class Preset:
     key_variables: tuple[str, ...] = ()
     needs_key: bool = True
     typed_by: TypedBy = "schema"
-    reasoning_field: ReasoningField = ""
+    reasoning_field: str = ""
     max_tokens_field: MaxTokensField = "max_tokens"
     seed_field: str = "seed"
     stream_options: bool = True
@@ -102,6 +105,9 @@ class Preset:
             raise ValueError(f"Preset: path must look like '/v1', or be empty, got {self.path!r}")
         if not VARIABLE.fullmatch(self.seed_field):
             raise ValueError(f"Preset: seed_field must be the name of a field, got {self.seed_field!r}")
+        if self.reasoning_field and (not VARIABLE.fullmatch(self.reasoning_field) or self.reasoning_field in TAKEN):
+            expected = f"empty or the name of a field, and none of {', '.join(TAKEN)}"
+            raise ValueError(f"Preset: reasoning_field must be {expected}; got {self.reasoning_field!r}")
         try:
             re.compile(self.unforced)
         except re.error as error:
@@ -110,7 +116,6 @@ class Preset:
 
 CHOICES: dict[str, tuple[object, ...]] = {
     "typed_by": get_args(TypedBy),
-    "reasoning_field": get_args(ReasoningField),
     "max_tokens_field": get_args(MaxTokensField),
     "forced_by": get_args(ForcedBy),
 }
@@ -212,8 +217,8 @@ PRESETS = _by_name(
             max_tokens_field="max_completion_tokens",
             lacks=("verbosity",),
         ),
-        # DeepSeek API, Create chat completion: `response_format` is text or json_object; no seed. Thinking mode: within a
-        # tool loop reasoning goes back, and a tool cannot be forced.
+        # DeepSeek API, Create chat completion: `response_format` is text or json_object; no seed. Thinking mode, in which V4
+        # is by default: with tools reasoning goes back, and a tool cannot be forced.
         Preset(
             name="deepseek",
             address="https://api.deepseek.com",
@@ -221,7 +226,7 @@ PRESETS = _by_name(
             typed_by="tool",
             reasoning_field="reasoning_content",
             lacks=("parallel_tool_calls", "seed", "verbosity", "service_tier"),
-            unforced="reasoner",
+            unforced="reasoner|deepseek-v4",
         ),
         # Mistral API, Chat: unknown fields are refused, `stream_options` and `max_completion_tokens` among them. It answers
         # "Unexpected role 'user' after role 'tool'" (code 3230), as many issues of its clients quote.

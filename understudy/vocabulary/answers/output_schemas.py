@@ -10,7 +10,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUndefinedAnnotation, PydanticUserError
 from pydantic_core import from_json
 
-from understudy.vocabulary.json_text import json_in
+from understudy.vocabulary.json_text import behind_thoughts, json_in
 from understudy.vocabulary.messages import JsonObject, JsonValue, OutputSpec
 from understudy.vocabulary.tools.schemas import shorten, without_titles
 
@@ -155,7 +155,7 @@ class SchemaForm:
 
 def _opening(text: str) -> str:
     """Return the beginning of an answer from its first bracket on, as far as nothing but a fence stands before it."""
-    begun = re.sub(r"^\s*(```\w*\s*)?", "", text)
+    begun = re.sub(r"^\s*(```\w*\s*)?", "", text if text.lstrip().startswith(("{", "[")) else behind_thoughts(text))
     if not begun.startswith(("{", "[")):
         raise Unfit("no JSON has begun")
     return begun
