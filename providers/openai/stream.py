@@ -40,6 +40,7 @@ class OpenAIStream:
         """Whether the last chunk has a finish reason and nothing of the turn, so that only counts of tokens follow it."""
         self._choice: int | None = None
         """The index of the first choice: servers count from 0 or from 1."""
+        self._has_message = False
         self._raw = ""
         self._refusal = ""
         self._model = ""
@@ -115,7 +116,7 @@ class OpenAIStream:
         if not self._has_ended and not self.is_over:
             return None
         return TurnEnd(
-            reason_of(self._raw, self._refusal, parts),
+            reason_of(self._raw, self._refusal, parts, has_message=self._has_message),
             self._raw or None,
             self._usage,
             self._refusal,
@@ -128,6 +129,7 @@ class OpenAIStream:
         # Some servers send a whole message in one chunk; beside a delta it only repeats what came.
         before = len(found), self._refusal
         key = "message" if choice.get("delta") is None else "delta"
+        self._has_message = self._has_message or choice.get(key) is not None
         delta = object_in(choice, key, key)
         self._add_thoughts(delta, found)
         self._add_content(delta.get("content"), found)

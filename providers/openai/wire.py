@@ -133,7 +133,7 @@ def decode(body: JsonObject, dialect: str = DIALECT, field: str = "") -> ModelTu
     return ModelTurn(
         parts,
         usage_in(body),
-        reason_of(raw or "", refused, parts),
+        reason_of(raw or "", refused, parts, has_message=choice.get("message") is not None),
         raw,
         refusal=refused,
         dialect=dialect,
@@ -150,9 +150,10 @@ def choices_in(body: JsonObject) -> list[JsonObject]:
     )
 
 
-def reason_of(raw: str, refused: str, parts: tuple[Part, ...]) -> FinishReason:
-    """Return our finish reason; `raw` is the API's own, and empty if it gave none."""
-    return neutral((raw or ("stop" if refused else "")).lower(), REASONS, parts)
+def reason_of(raw: str, refused: str, parts: tuple[Part, ...], *, has_message: bool) -> FinishReason:
+    """Return our finish reason; `raw` is the API's own, and empty if it gave none. Without a message there is no answer."""
+    reason = neutral((raw or ("stop" if refused else "")).lower(), REASONS, parts)
+    return "other" if reason == "stop" and not has_message else reason
 
 
 def _thoughts(message: JsonObject, field: str) -> list[Part]:
