@@ -139,9 +139,7 @@ class OpenAIStream:
         for detail in items(delta, "reasoning_details", "delta.reasoning_details"):
             add_block(self._details, as_object(detail, "delta.reasoning_details[]"))
         for entry in items(delta, "tool_calls", "delta.tool_calls"):
-            piece = self._calls.take(as_object(entry, "delta.tool_calls[]"))
-            if piece is not None:
-                found.append(piece)
+            found += self._calls.take(as_object(entry, "delta.tool_calls[]"))
         legacy = object_in(delta, "function_call", "delta.function_call")
         if legacy:
             self._legacy.append(legacy)

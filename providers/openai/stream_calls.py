@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from understudy.orchestration.streaming.turn_assembler import joined
 from understudy.providers.wire.json_values import inner, is_object, kept, object_in, place_of, text, text_in, written
 from understudy.vocabulary.json_reading import arguments, arguments_text, parse
 from understudy.vocabulary.messages import JsonObject, JsonValue, ToolCall
@@ -11,6 +12,9 @@ from understudy.vocabulary.pieces import CallPiece
 
 FIRST_CALL = 1_000_000
 """The number of the first call as a part: above those of all content, because calls are the last parts of a turn."""
+ENTRY = frozenset(("index", "id", "type", "function"))
+FUNCTION = frozenset(("name", "arguments"))
+NONE: JsonObject = {}
 
 
 class _Call:
@@ -29,8 +33,12 @@ class _Call:
         """Whether a call before it has its id. Only the end tells whether it is that call again, so no reader sees it yet."""
 
     @property
+    def arguments(self) -> str:
+        return joined(self.texts)
+
+    @property
     def has_all_arguments(self) -> bool:
-        return bool(self.texts) and self.texts[-1].rstrip().endswith("}") and _is_whole("".join(self.texts))
+        return bool(self.texts) and self.texts[-1].rstrip().endswith("}") and _is_whole(self.arguments)
 
     @property
     def signature(self) -> str | None:
@@ -50,8 +58,8 @@ class StreamedCalls:
     def __bool__(self) -> bool:
         return bool(self._calls)
 
-    def take(self, entry: JsonObject) -> CallPiece | None:
-        """Return what an entry of `tool_calls` adds to its call; None for nothing. An id or name comes once."""
+    def take(self, entry: JsonObject) -> list[CallPiece]:
+        """Return what an entry of `tool_calls` adds to its call, if it adds something. An id or name comes once."""
         function = object_in(entry, "function", "delta.tool_calls[].function")
         call_id, name = text(entry, "id"), text(function, "name")
         index = place_of(entry, "index", "delta.tool_calls[].index")
@@ -65,15 +73,10 @@ class StreamedCalls:
         return self._grow(call, given, call_id, name, own_fields(entry))
 
     def add(
-        self, number: int, given: str, call_id: str = "", name: str = "", more: JsonObject | None = None
-    ) -> CallPiece | None:
-        """Return what a piece adds to the call of this number; None for nothing.
-
-        Args:
-            more: the server's own fields of the call.
-        """
-        call = self._at.get(number) or self._begin(number, call_id)
-        return self._grow(call, given, call_id, name, more or {})
+        self, number: int, given: str, call_id: str = "", name: str = "", more: JsonObject = NONE
+    ) -> list[CallPiece]:
+        """Return what a piece adds to the call of this number; `more` has the server's own fields of the call."""
+        return self._grow(self._at.get(number) or self._begin(number, call_id), given, call_id, name, more)
 
     def numbers(self) -> list[int]:
         """Return the numbers of all calls."""
@@ -85,7 +88,7 @@ class StreamedCalls:
 
     def text_of(self, number: int) -> str:
         """Return the arguments of a call so far."""
-        return "".join(self._calls[number].texts) if number in self._calls else ""
+        return self._calls[number].arguments if number in self._calls else ""
 
     def rest(self) -> list[CallPiece]:
         """Return the pieces that were held back."""
@@ -94,17 +97,16 @@ class StreamedCalls:
             first, missing = self._first_of(call)
             if first is None:
                 call.is_held = False
-                found.append(CallPiece(call.number, "".join(call.texts), call.id, call.name, call.signature))
+                found.append(CallPiece(call.number, call.arguments, call.id, call.name, call.signature))
             else:
                 del self._calls[call.number]
-                piece = self._grow(first, missing, "", call.name, call.more)
-                found += [] if piece is None else [piece]
+                found += self._grow(first, missing, "", call.name, call.more)
         return found
 
     def whole(self) -> dict[int, ToolCall]:
         """Return the calls by their numbers, after `rest`."""
         return {
-            number: ToolCall(call.id, call.name, *arguments("".join(call.texts)), signature=call.signature)
+            number: ToolCall(call.id, call.name, *arguments(call.arguments), signature=call.signature)
             for number, call in sorted(self._calls.items())
         }
 
@@ -123,7 +125,7 @@ class StreamedCalls:
             self._at[index] = call
         return call
 
-    def _grow(self, call: _Call, given: str, call_id: str, name: str, more: JsonObject) -> CallPiece | None:
+    def _grow(self, call: _Call, given: str, call_id: str, name: str, more: JsonObject) -> list[CallPiece]:
         self._last = call
         if given:
             call.texts.append(given)
@@ -133,8 +135,8 @@ class StreamedCalls:
         if has_more:
             call.more = {**call.more, **more}
         if call.is_held or not (given or new_id or new_name or has_more):
-            return None
-        return CallPiece(call.number, given, new_id, new_name, call.signature if has_more else None)
+            return []
+        return [CallPiece(call.number, given, new_id, new_name, call.signature if has_more else None)]
 
     def _first_of(self, call: _Call) -> tuple[_Call | None, str]:
         """Return the call that a held one repeats, and what its arguments lack; None if the held one is a call of its own."""
@@ -144,10 +146,9 @@ class StreamedCalls:
                 and first.id == call.id
                 and (first.name == call.name or not (first.name and call.name))
             ):
-                begun = "".join(first.texts)
-                both = _joined(begun, "".join(call.texts))
+                both = _both(first.arguments, call.arguments)
                 if both is not None:
-                    return first, both[len(begun) :]
+                    return first, both[len(first.arguments) :]
         return None, ""
 
 
@@ -166,14 +167,9 @@ def own_fields(entry: JsonObject) -> JsonObject:
     Gemini API, OpenAI compatibility: without `extra_content`, which holds the call's signature, the next request is refused.
     """
     if entry.keys() <= ENTRY and inner(entry, "function").keys() <= FUNCTION:  # nearly always
-        return {}
-    more = beyond(entry, ENTRY)
+        return NONE
     function = beyond(inner(entry, "function"), FUNCTION)
-    return {**more, **({"function": function} if function else {})}
-
-
-ENTRY = frozenset(("index", "id", "type", "function"))
-FUNCTION = frozenset(("name", "arguments"))
+    return {**beyond(entry, ENTRY), **({"function": function} if function else {})}
 
 
 def beyond(source: JsonObject, known: Collection[str]) -> JsonObject:
@@ -201,7 +197,7 @@ def _is_whole(text: str) -> bool:
         return False
 
 
-def _joined(first: str, again: str) -> str | None:
+def _both(first: str, again: str) -> str | None:
     """Return the arguments of one call whose pieces came as two calls with one id; None if they are two calls."""
     if again.startswith(first):
         return again

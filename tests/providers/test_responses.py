@@ -107,6 +107,14 @@ def test_reasoning_goes_where_it_is_known_and_a_search_only_with_its_reasoning(
     ]
 
 
+@pytest.mark.parametrize("official", [True, False])
+def test_fields_of_a_call_that_only_a_compatible_server_knows_go_back_to_it(official: bool) -> None:
+    own = {"provider_specific_fields": {"thought_signature": "SIG=="}}
+    item: JsonObject = {**CALLED, "id": "fc_1", "status": "completed", "empty": None, **own}
+
+    assert back(item, official=official) == [CALLED if official else {**CALLED, **own}]
+
+
 def test_a_history_of_chat_completions_goes_on_in_responses_and_back() -> None:
     history = [
         user_message("Go"),

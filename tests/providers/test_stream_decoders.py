@@ -732,11 +732,37 @@ def test_items_that_contradict_themselves_are_an_error(events: list[Any]) -> Non
         ],
         [CALLED, {"type": "response.function_call_arguments.done", "output_index": 0, "arguments": {"sku": "A"}}],
         [CALLED, delta(0, {"sku": "A"}, "function_call_arguments"), done(0, LOOK)],
+        [CALLED, done(0, LOOK), ended({**LOOK, "call_id": "changed"})],
     ],
-    ids=["the same JSON", "an end without arguments", "no end", "an object at the end", "an object as a piece"],
+    ids=[
+        "the same JSON",
+        "an end without arguments",
+        "no end",
+        "an object at the end",
+        "an object as a piece",
+        "another id in the response",
+    ],
 )
 def test_arguments_of_a_call_may_come_in_another_form_at_its_end(events: list[Any]) -> None:
     assert responses(*events, ended()).tool_calls == (ToolCall("a", "on_shelf", {"sku": "A"}),)
+
+
+def test_the_halves_of_a_letter_in_arguments_may_come_apart() -> None:
+    pieces = [delta(0, each, "function_call_arguments") for each in ('{"sku": "\ud83d', '\ude00"}')]
+
+    turn = responses(CALLED, *pieces, done(0, {**LOOK, "arguments": '{"sku": "\U0001f600"}'}), ended())
+
+    assert turn.tool_calls == (ToolCall("a", "on_shelf", {"sku": "\U0001f600"}),)
+
+
+@pytest.mark.parametrize("last", [{**LOOK, "name": "wipe"}, {**LOOK, "arguments": "{}"}])
+def test_a_call_that_ended_as_another_one_than_in_the_response_is_an_error(last: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="another name than it began with|not those that came in pieces"):
+        responses(done(0, LOOK), ended(last))
+
+
+def test_words_that_the_response_has_in_another_form_stay_as_they_came() -> None:
+    assert responses(delta(0, " Hi"), ended(THOUGHT, words("Hi"))).text == " Hi"
 
 
 # All of them

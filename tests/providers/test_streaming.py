@@ -388,6 +388,18 @@ def test_an_answer_stands_if_its_connection_is_lost_behind_the_finish_reason() -
     assert client.in_flight.taken == 0
 
 
+def test_a_reason_beside_words_does_not_make_an_answer_of_a_lost_connection() -> None:
+    """A server may send the reason with each chunk."""
+    both = as_events({"choices": [{"delta": {"content": "Ha"}, "finish_reason": "stop"}]})
+    client = openai(Streams(Body(BEGIN, both, LATE), whole("never")))
+
+    with pytest.raises(ProviderError) as caught:
+        turn_of(client.stream(HELLO))
+
+    assert isinstance(caught.value.partial, ModelTurn)
+    assert caught.value.partial.text == "Ha"
+
+
 def test_a_long_stream_has_no_limit_by_default() -> None:
     clock = FakeTime()
     slow = [each for word in "abcdef" for each in (lambda: clock.sleep(50.0), says(word))]

@@ -92,10 +92,10 @@ class ResponsesStream:
             case "response.function_call_arguments.delta":
                 number = _place(event) * ITEM
                 has_begun = self._calls.has_begun(number)
-                self._add_call(number, more_arguments(event, "delta", "delta", has_begun=has_begun), found)
+                found += self._calls.add(number, more_arguments(event, "delta", "delta", has_begun=has_begun))
             case "response.function_call_arguments.done":
                 number = _place(event) * ITEM
-                self._add_call(number, self._missing_arguments(number, arguments_text(event.get("arguments"))), found)
+                found += self._calls.add(number, self._missing_arguments(number, event))
             case "response.reasoning_summary_text.delta":
                 self._summarise(event, found)
             case "response.reasoning_text.delta":
@@ -147,7 +147,7 @@ class ResponsesStream:
         self._items[place] = item
         if item.get("type") == "function_call":
             name = as_text(item.get("name"), "function_call.name")
-            self._add_call(place * ITEM, "", found, call_id(item), name)
+            found += self._calls.add(place * ITEM, "", call_id(item), name)
 
     def _complete(self, place: int, item: JsonObject, found: list[Piece]) -> None:
         """Add the parts of an item that came in no event before: some servers send items whole."""
@@ -162,8 +162,7 @@ class ResponsesStream:
             case "function_call":
                 if place not in self._items:
                     self._begin(place, item, found)
-                missing = self._missing_arguments(number, arguments_text(item.get("arguments")))
-                self._add_call(number, missing, found, more=beyond(item, CALL))
+                found += self._calls.add(number, self._missing_arguments(number, item), more=beyond(item, CALL))
             case "reasoning":
                 for position, words in zip((SUMMARY, THOUGHT), thoughts_in(item), strict=True):
                     self._think(number + position, self._missing(number + position, words), found)
@@ -188,8 +187,8 @@ class ResponsesStream:
             if place not in self._complete_ones:
                 self._complete(place, item, found)
             elif item.get("type") == "function_call":
-                _check_same(place, self._items[place], item)
-                self._missing_arguments(place * ITEM, arguments_text(item.get("arguments")))
+                _check_same(place, self._items[place], {**item, "call_id": ""})  # found by what it says
+                self._missing_arguments(place * ITEM, item)
         for place in sorted(self._items.keys() - self._complete_ones):
             if self._items[place].get("type") != "reasoning":  # its encrypted content may be a part of it only
                 self._complete(place, self._items[place], found)
@@ -216,25 +215,31 @@ class ResponsesStream:
             places.append(before)
         return places
 
+    def _type_of(self, place: int) -> str:
+        """Return the type of an item, also of one whose beginning did not come."""
+        if place in self._items:
+            return text(self._items[place], "type")
+        if any(number // ITEM == place for number in (*self._phases, *self._refusals)):
+            return "message"
+        return "function_call" if self._calls.has_begun(place * ITEM) else "reasoning"
+
     def _has_id_of(self, place: int, item: JsonObject) -> bool:
-        began = self._items.get(place, {})
         found = call_id(item)
-        return bool(found) and began.get("type") == item.get("type") and call_id(began) == found
+        return bool(found) and self._has_type_of(place, item) and call_id(self._items.get(place, {})) == found
 
     def _has_content_of(self, place: int, item: JsonObject) -> bool:
         """Whether all that was shown of an item is the beginning of this one."""
-        began = self._items.get(place, item)
-        if any(began.get(key, each) != each for key, each in item.items() if key in ("type", "name")):
+        if not self._has_type_of(place, item) or self._items.get(place, item).get("name") != item.get("name"):
             return False
-        texts = {number: joined(words) for number, words in self._shown.items() if number // ITEM == place}
-        texts[place * ITEM] = texts.get(place * ITEM) or self._calls.text_of(place * ITEM)
+        texts = {
+            number - place * ITEM: joined(words) for number, words in self._shown.items() if number // ITEM == place
+        }
+        texts[0] = texts.get(0) or self._calls.text_of(place * ITEM)
         whole = _texts_of(item)
-        return any(texts.values()) and all(
-            whole.get(number - place * ITEM, "").startswith(words) for number, words in texts.items()
-        )
+        return any(texts.values()) and all(whole.get(at, "").startswith(words) for at, words in texts.items())
 
     def _has_type_of(self, place: int, item: JsonObject) -> bool:
-        return place not in self._items or self._items[place].get("type") == item.get("type")
+        return self._type_of(place) == item.get("type")
 
     # --- texts
 
@@ -243,13 +248,13 @@ class ResponsesStream:
         shown = joined(self._shown.get(number, ()))
         return whole[len(shown) :] if whole.startswith(shown) else ""
 
-    def _missing_arguments(self, number: int, whole: str) -> str:
-        """Return what follows the arguments so far; an empty `whole` tells nothing of them.
+    def _missing_arguments(self, number: int, source: JsonObject) -> str:
+        """Return what follows the arguments so far in those of an item or event; empty ones tell nothing.
 
         Raises:
-            WrongShape: `whole` is another JSON than the one that came in pieces.
+            WrongShape: they are another JSON than the one that came in pieces.
         """
-        shown = self._calls.text_of(number)
+        shown, whole = self._calls.text_of(number), arguments_text(source.get("arguments"))
         if whole and not whole.startswith(shown) and arguments(whole) != arguments(shown):
             raise WrongShape(
                 f"the arguments of the call with output_index {number // ITEM // STEP} are not those that came in pieces"
@@ -262,19 +267,6 @@ class ResponsesStream:
             found.append(TextPiece(words, number, phase or None, citations=sources))
         self._shown.setdefault(number, []).append(words)
         self._phases[number] = phase
-
-    def _add_call(
-        self,
-        number: int,
-        given: str,
-        found: list[Piece],
-        id: str = "",
-        name: str = "",
-        more: JsonObject | None = None,
-    ) -> None:
-        piece = self._calls.add(number, given, id, name, more)
-        if piece is not None:
-            found.append(piece)
 
     def _think(self, number: int, words: str, found: list[Piece]) -> None:
         if words:
