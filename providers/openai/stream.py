@@ -127,7 +127,6 @@ class OpenAIStream:
 
     def _choose(self, choice: JsonObject, found: list[Piece]) -> None:
         # Some servers send a whole message in one chunk; beside a delta it only repeats what came.
-        before = len(found), self._refusal
         key = "message" if choice.get("delta") is None else "delta"
         self._has_message = self._has_message or choice.get(key) is not None
         delta = object_in(choice, key, key)
@@ -143,7 +142,7 @@ class OpenAIStream:
         legacy = object_in(delta, "function_call", "delta.function_call")
         if legacy:
             self._legacy.append(legacy)
-        reason, has_said = text(choice, "finish_reason"), before != (len(found), self._refusal)
+        reason, has_said = text(choice, "finish_reason"), any(each for name, each in delta.items() if name != "role")
         if reason:
             self._raw, self._has_ended = reason, True
         if reason or has_said:
