@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from understudy.vocabulary.json_reading import parse
+from understudy.vocabulary.json_reading import arguments, arguments_text, parse
+from understudy.vocabulary.json_types import JsonObject, JsonValue
 
 
 @pytest.mark.parametrize(
@@ -39,3 +40,28 @@ def test_only_the_space_of_json_may_stand_around_a_value(before: str, value: str
                 parse(each)
         else:
             assert parse(each) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (None, {}),
+        ("", {}),
+        (" null\n", {}),
+        ('{"a": 1}', {"a": 1}),
+        ({"a": 1}, {"a": 1}),
+        ('"{\\"a\\": 1}"', {"a": 1}),
+        ('"null"', None),
+        ('"a"', None),
+        ('"{"', None),
+        ("[]", None),
+        ([], None),
+        (5, None),
+        (False, None),
+    ],
+)
+def test_what_a_model_wrote_is_an_object_nothing_or_its_mistake(given: JsonValue, expected: JsonObject | None) -> None:
+    found, bad = arguments(given)
+
+    assert (found, bad is None) == (expected or {}, expected is not None)
+    assert arguments(arguments_text(given)) == (found, bad)

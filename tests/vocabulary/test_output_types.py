@@ -126,6 +126,9 @@ def test_a_name_holds_only_what_providers_take() -> None:
         (Literal["a", "b"], '"a"', "a"),
         (int | None, '{"answer": null}', None),
         (Point | Verdict, '{"answer": {"x": 3}}', Point(3)),
+        (Node, '{"name": "a", "children": "[{\\"name\\": \\"b\\"}]"}', Node(name="a", children=[Node(name="b")])),
+        (list[int], '{"answer": "[1, 2]"}', [1, 2]),
+        (str, '{"answer": "[1, 2]"}', "[1, 2]"),
         (Point | Verdict, '{"label": "ham", "score": 0}', Verdict(label="ham", score=0.0)),
     ],
 )

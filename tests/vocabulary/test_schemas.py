@@ -2,6 +2,7 @@
 
 import enum
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -297,6 +298,33 @@ def test_a_default_is_shown_as_it_is() -> None:
     }
 
 
+@dataclass
+class Range:
+    low: float = -math.inf
+    high: float = 9.0
+
+
+def priced(
+    top: float = math.inf,
+    steps: list[float] = [1.0, math.nan],  # noqa: B006  # never changed
+    within: Range = Range(),  # noqa: B008  # never changed
+    by_name: dict[Annotated[str, pydantic.Field(pattern="^a")], Range] = {},  # noqa: B006  # never changed
+    below: Annotated[float, pydantic.Field(le=math.inf)] = 1.0,
+) -> None: ...
+
+
+def test_a_default_that_is_no_json_is_left_out_and_still_holds() -> None:
+    schema = as_tool(priced).spec.schema
+
+    assert json.dumps(schema, allow_nan=False)
+    ranges = cast("Mapping[str, Mapping[str, JsonValue]]", schema["$defs"])["Range"]["properties"]
+    assert ranges == {"low": {"type": "number"}, "high": {"type": "number", "default": 9.0}}
+    assert properties(priced)["top"] == {"type": "number"}
+    assert properties(priced)["below"] == {"type": "number", "default": 1.0}
+    given = checked(priced)
+    assert (given["top"], given["within"]) == (math.inf, Range())
+
+
 def test_a_default_is_not_shared_between_calls() -> None:
     first = checked(defaults)
     cast("list[int]", first["sizes"]).append(2)
@@ -418,3 +446,59 @@ def test_a_long_value_is_cut_in_the_message() -> None:
 
 def test_numbers_in_strings_are_read_as_models_often_write_them() -> None:
     assert checked(take, sku="A", count="3")["count"] == 3
+
+
+class Shape(pydantic.BaseModel):
+    kind: Literal["shape"]
+    corners: list[Point] = []
+
+
+class Dot(pydantic.BaseModel):
+    kind: Literal["dot"]
+
+
+def nested(
+    tree: Tree | None = None,
+    sizes: tuple[int, ...] = (),
+    options: Options = {},  # noqa: B006  # never changed
+    shape: Annotated[Shape | Dot, pydantic.Field(discriminator="kind")] = Dot(kind="dot"),  # noqa: B008  # never changed
+    perhaps: int | None = 1,
+    words: str | list[str] = "",
+    note: Annotated[str, pydantic.Field(max_length=20)] = "",
+) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "value"),
+    [
+        ("tree", '{"title": "a", "children": "[{\\"title\\": \\"b\\"}]"}', Tree(title="a", children=[Tree(title="b")])),
+        ("tree", {"title": "a", "children": ['{"title": "b"}']}, Tree(title="a", children=[Tree(title="b")])),
+        ("tree", "null", None),
+        ("sizes", "[1, 2]", (1, 2)),
+        ("sizes", '[1, "2"]', (1, 2)),
+        ("options", '{"title": "c"}', {"title": "c"}),
+        ("shape", '{"kind": "shape", "corners": "[{\\"x\\": 1}]"}', Shape(kind="shape", corners=[Point(1)])),
+        ("perhaps", "null", None),
+        ("words", '["a"]', '["a"]'),
+        ("note", '{"a": 1}', '{"a": 1}'),
+    ],
+)
+def test_json_in_a_text_is_read_where_the_type_takes_no_text(name: str, given: JsonValue, value: object) -> None:
+    assert checked(nested, **{name: given})[name] == value
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"sizes": '["x"]'}, f"argument 'sizes.0': {NO_INTEGER}, got 'x'"),
+        ({"sizes": "[1"}, "argument 'sizes': input should be a valid tuple, got '[1'"),
+        ({"note": '{"a": "twenty and more"}'}, "argument 'note': string should have at most 20 characters, got '{"),
+        ({"perhaps": "seven"}, f"argument 'perhaps': {NO_INTEGER}, got 'seven'"),
+        ({"sizes": "[1]", "perhaps": "seven"}, f"argument 'perhaps': {NO_INTEGER}, got 'seven'"),
+    ],
+)
+def test_what_does_not_fit_after_its_json_was_read_is_named(arguments: JsonObject, message: str) -> None:
+    with pytest.raises(BadArguments) as caught:
+        checked(nested, **arguments)
+
+    assert str(caught.value).startswith(f"tool 'nested': {message}")

@@ -81,8 +81,12 @@ def arguments(value: JsonValue) -> tuple[JsonObject, str | None]:
         return {}, None
     try:
         parsed = parse(value)
+        if isinstance(parsed, str) and parsed.lstrip(SPACES).startswith("{"):  # some models write JSON of the JSON
+            parsed = parse(parsed)
     except ValueError:
         return {}, value
+    if parsed is None:  # Groq, of a tool without parameters
+        return {}, None
     return (parsed, None) if isinstance(parsed, Mapping) and not not_json(parsed, "arguments") else ({}, value)
 
 

@@ -12,7 +12,7 @@ from pydantic_core import from_json
 
 from understudy.vocabulary.json_text import behind_thoughts, json_in
 from understudy.vocabulary.messages import JsonObject, JsonValue, OutputSpec
-from understudy.vocabulary.tools.schemas import shorten, without_titles
+from understudy.vocabulary.tools.schemas import shorten, with_json_read, without_titles
 
 from .forms import JsonSchema, Unfit
 
@@ -87,9 +87,13 @@ class Form:
     def _validated(self, found: str) -> object:
         try:
             value = self._adapter.validate_json(found)
-        except ValidationError:
-            if not self._wrapped or _is_wrapped(found):
-                raise
+        except ValidationError as error:
+            given: object = json.loads(found)
+            if not self._wrapped or (isinstance(given, dict) and WRAPPED in given):
+                read = with_json_read(cast("JsonObject", given), error) if isinstance(given, dict) else None
+                if read is None:
+                    raise
+                return self._validated(json.dumps(read))
             return self._bare.validate_json(found)  # a model may omit the wrapping
         return getattr(value, WRAPPED) if self._wrapped else value
 
@@ -159,11 +163,6 @@ def _opening(text: str) -> str:
     if not begun.startswith(("{", "[")):
         raise Unfit("no JSON has begun")
     return begun
-
-
-def _is_wrapped(found: str) -> bool:
-    value: object = json.loads(found)
-    return isinstance(value, dict) and WRAPPED in value
 
 
 def _at_root(schema: JsonObject) -> JsonObject:

@@ -12,10 +12,14 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
 from pydantic.fields import FieldInfo
 
+from understudy.vocabulary.checks import not_json
+from understudy.vocabulary.json_reading import parse
 from understudy.vocabulary.messages import JsonObject, JsonValue
 
 from .parameters import BadArguments, Described, Documentation, module_names, without_partial
 
+OF_TEXTS = ("string_", "value_error", "assertion_error")
+"""What errors of pydantic begin with that find fault with a text, and not with its type."""
 PREFIX = "arg_"  # Parameters may be called `copy` or `_x`; fields of a pydantic model may not.
 
 
@@ -85,19 +89,22 @@ def documentation_of(function: Callable[..., object]) -> Documentation:
 
 
 def without_titles(schema: JsonObject) -> dict[str, JsonValue]:
-    """Drop the titles that pydantic derives from names: they cost tokens and say nothing new."""
+    """Drop the titles that pydantic derives from names: they cost tokens and say nothing new.
+
+    A keyword whose value is no JSON is dropped too, such as a default of `math.inf`: the function still has it.
+    """
     cleaned: dict[str, JsonValue] = {}
     for key, value in schema.items():
         if key == "title" and isinstance(value, str):
             continue
-        if key in ("properties", "$defs") and isinstance(value, Mapping):
+        if key in ("properties", "patternProperties", "$defs") and isinstance(value, Mapping):
             # Below these stand names of the user's, one of which may be `title`.
             cleaned[key] = {k: without_titles(v) if isinstance(v, Mapping) else v for k, v in value.items()}
         elif key in ("items", "additionalProperties") and isinstance(value, Mapping):
             cleaned[key] = without_titles(value)
         elif key in ("anyOf", "oneOf", "allOf", "prefixItems") and isinstance(value, (list, tuple)):
             cleaned[key] = [without_titles(v) if isinstance(v, Mapping) else v for v in value]
-        else:
+        elif not not_json(value, key):
             cleaned[key] = value
     return cleaned
 
@@ -108,11 +115,44 @@ def check_arguments(signature: Described, name: str, arguments: JsonObject) -> d
     Raises:
         BadArguments: some do not fit.
     """
-    try:
-        checked = signature.arguments_model(name).model_validate(dict(arguments), by_alias=True)
-    except ValidationError as error:
-        raise BadArguments(_explain(name, error)) from error
+    model, given = signature.arguments_model(name), dict(arguments)
+    while True:
+        try:
+            checked = model.model_validate(given, by_alias=True)
+            break
+        except ValidationError as error:
+            read = with_json_read(given, error)
+            if read is None:
+                raise BadArguments(_explain(name, error)) from error
+            given = dict(read)
     return {p.name: getattr(checked, PREFIX + p.name) for p in signature.parameters}
+
+
+def with_json_read(given: JsonObject, error: ValidationError) -> JsonObject | None:
+    """Return what did not fit with the objects, arrays and nulls that stood as JSON in texts; None if there were none.
+
+    Models write a nested value so now and then. Where the type takes text there is no error, and the text stays.
+    """
+    read: JsonValue = given
+    for item in error.errors(include_url=False):
+        if isinstance(item["input"], str) and not item["type"].startswith(OF_TEXTS):
+            read = _read_at(read, item["loc"], item["input"])
+    return read if isinstance(read, Mapping) and read != given else None
+
+
+def _read_at(value: JsonValue, steps: tuple[int | str, ...], text: str) -> JsonValue:
+    if value == text:
+        try:
+            found = parse(text)
+        except ValueError:
+            return value
+        return found if found is None or isinstance(found, (Mapping, list)) else value
+    for at, step in enumerate(steps):  # a step may also name a type of a union
+        if isinstance(value, Mapping) and isinstance(step, str) and step in value:
+            return {**value, step: _read_at(value[step], steps[at + 1 :], text)}
+        if isinstance(value, list) and isinstance(step, int) and step < len(value):
+            return [*value[:step], _read_at(value[step], steps[at + 1 :], text), *value[step + 1 :]]
+    return value
 
 
 def _explain(name: str, error: ValidationError) -> str:
