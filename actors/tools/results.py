@@ -16,7 +16,8 @@ from collections.abc import (
     ValuesView,
 )
 from enum import Enum
-from typing import TYPE_CHECKING, SupportsIndex, cast
+from math import prod
+from typing import TYPE_CHECKING, Any, SupportsIndex, cast
 
 from understudy.vocabulary.context.artifacts import cut
 from understudy.vocabulary.media import Media, check_media, described, text_of
@@ -197,10 +198,32 @@ def _plain(value: object) -> object:
     number = _number(plain)
     if number is not None:
         return number
+    values = _values_of(plain)
+    if values is not None:
+        return values
     kind = type(plain)
     if kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__:  # all that a model would read is an address
         raise TypeError(f"{kind.__name__} has neither JSON nor text; return what it holds")
     return str(plain)
+
+
+def _values_of(value: Any) -> object:
+    """Return the values in an array or table of another library, such as numpy or pandas; None if it is neither.
+
+    The `str` of a large one leaves most of them out.
+    """
+    shape = getattr(value, "shape", ())
+    if not isinstance(shape, tuple) or not shape:
+        return None
+    sizes = cast("tuple[int, ...]", shape)
+    if all(isinstance(size, int) for size in sizes) and prod(sizes) > MAX_RESULT:
+        raise TooLarge(f"it has {prod(sizes):,} values; at most {MAX_RESULT:,} characters go into a result")
+    if hasattr(value, "iloc"):  # pandas; as "split" rows with one label are not lost
+        return (value.to_frame() if hasattr(value, "to_frame") else value).to_dict(orient="split")
+    if getattr(getattr(value, "dtype", None), "kind", "") in ("M", "m"):  # times, which tolist() would make numbers
+        value = value.astype(str)
+    listed = next((name for name in ("to_dicts", "to_list", "tolist") if hasattr(value, name)), None)
+    return None if listed is None else getattr(value, listed)()
 
 
 def _number(value: object) -> float | None:

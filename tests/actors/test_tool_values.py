@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -170,6 +170,76 @@ def test_what_no_model_could_be_sent_is_the_call_s_own_error(value: object, kind
 )
 def test_a_number_of_another_library_is_a_number(value: object, content: str) -> None:
     assert result_for(value).content == content
+
+
+class Many:
+    """An array as numpy has them, whose text leaves the middle out."""
+
+    def __init__(self, values: list[object], kind: str = "i", shape: tuple[int, ...] | None = None) -> None:
+        self._values = values
+        self.dtype = SimpleNamespace(kind=kind)
+        self.shape = shape or (len(values),)
+
+    def astype(self, kind: type[str]) -> Many:
+        return Many([kind(f"day {value}") for value in self._values], "U")
+
+    def tolist(self) -> list[object]:
+        return self._values
+
+    def __str__(self) -> str:
+        return "[0 ... 9]"
+
+
+class Table(Many):
+    """A table as pandas has them."""
+
+    iloc = None
+
+    def to_dict(self, orient: str = "dict") -> dict[str, object]:
+        assert orient == "split"  # the usual form loses rows of one label
+        return {"index": ["a", "a"], "columns": ["units"], "data": [[1], [2]]}
+
+
+class Series(Many):
+    """A column with labels as pandas has them; `tolist` is without the labels."""
+
+    iloc = None
+
+    def to_frame(self) -> Table:
+        return Table([])
+
+
+class Frame(Many):
+    """A table as polars has them."""
+
+    def to_dicts(self) -> list[dict[str, object]]:
+        return [{"units": 1}, {"units": 2}]
+
+
+SPLIT = '{"index": ["a", "a"], "columns": ["units"], "data": [[1], [2]]}'
+
+
+@pytest.mark.parametrize(
+    ("value", "content"),
+    [
+        (Many([Int64(1), [Float32(0.5)]]), "[1, [0.5]]"),
+        ({"found": Many([1, 2])}, '{"found": [1, 2]}'),
+        (Many([1, 2], kind="M"), '["day 1", "day 2"]'),
+        (Table([]), SPLIT),
+        (Series([1, 2]), SPLIT),
+        (Frame([]), '[{"units": 1}, {"units": 2}]'),
+        (Many([]), "[]"),
+    ],
+)
+def test_an_array_or_table_of_another_library_is_its_values(value: object, content: str) -> None:
+    assert result_for(value).content == content
+
+
+def test_an_array_of_more_values_than_a_result_has_characters_is_not_listed() -> None:
+    result = result_for(Many([], shape=(4000, 4000)))
+
+    assert result.error_kind == "too_large"
+    assert "it has 16,000,000 values; at most 8,388,608 characters" in result.content
 
 
 @pytest.mark.parametrize(
