@@ -193,8 +193,9 @@ class HttpModel(ABC):
 
     @property
     def in_flight(self) -> InFlight:
-        """The limit of its calls in flight: its own, or that of the key of its latest call."""
-        return self._own_in_flight or (_BEFORE_ANY_CALL if self._limited is None else self._limited[2].in_flight)
+        """The limit of its calls in flight: its own, or that of the key or server of its latest call."""
+        limiter = None if self._limited is None else self._limited[2]
+        return self._own_in_flight or (_BEFORE_ANY_CALL if limiter is None else limiter.server or limiter.in_flight)
 
     def unset_keys(self) -> tuple[str, ...]:
         """Return the environment variables of the key, if the next call needs one of them and none is set."""

@@ -375,6 +375,26 @@ def test_settings_of_a_model_go_before_those_of_an_address_and_of_a_provider(set
     assert [most("gemini", "c.test", "m"), most("anthropic", "c.test", "m")] == [40, 256]
 
 
+def test_a_number_of_an_address_holds_for_all_models_and_keys_together(settings: Callable[..., None]) -> None:
+    limits = Limits()
+    url = "http://slots.test:8000/v1"
+    before = limits.of("openai", url, "before", "k")
+    settings("http://slots.test:8000", in_flight=2)
+    settings("openai:its-own", in_flight=3)
+    models = [before, limits.of("openai", url, "llama", "k"), limits.of("vllm", url, "qwen", "other")]
+
+    with pool(3) as threads, models[0].call(400), models[1].call(400):
+        waiting = [threads.submit(take, each) for each in models]
+        eventually(lambda: [each.figures().waiting for each in models] == [3] * 3, "the server has two slots")
+        assert [(each.figures().taken, each.figures().in_flight) for each in models] == [(2, 2)] * 3
+        assert take(limits.of("openai", url, "its-own", "k")) == "was sent"
+        assert take(limits.of("openai", "http://slots.test:9000/v1", "llama", "k")) == "was sent"
+        settings("http://slots.test:8000", in_flight=3)
+        assert [each.result(WAIT) for each in waiting] == ["was sent"] * 3
+
+    assert [(each.figures().taken, each.is_idle) for each in models] == [(0, True)] * 3
+
+
 def test_settings_hold_for_calls_that_wait_already(settings: Callable[..., None]) -> None:
     limits = shared.of("openai", "https://settings.test", "m", "k")
     settings("https://settings.test", in_flight=1, requests_per_minute=1)

@@ -41,6 +41,7 @@ class Limiter:
 
     Attributes:
         in_flight: the calls in flight, of clients without such a limit of their own.
+        server: the calls in flight of all models at its address, in place of `in_flight`, if the user limited those.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Limiter:
     ) -> None:
         self.name = name
         self.in_flight = InFlight(settings.in_flight)
+        self.server: InFlight | None = None
         self.clock = clock
         self.wall_clock = wall_clock
         self._sleep = sleep
@@ -89,7 +91,7 @@ class Limiter:
             until: when the call must end, on the clock.
             own: a limit of calls in flight in place of the shared one.
         """
-        return Call(self, size, until, self.in_flight if own is None else own)
+        return Call(self, size, until, own or self.server or self.in_flight)
 
     def take_retry(self, error: ProviderError) -> bool:
         """Take a retry of those that calls with this key share; a refusal marks the error, so that nobody above tries again."""
@@ -102,12 +104,13 @@ class Limiter:
 
     def figures(self) -> LimitFigures:
         """Return what is known of the limits at this moment."""
+        gate = self.server or self.in_flight
         with self.lock:
             return LimitFigures(
                 name=self.name,
-                taken=self.in_flight.taken,
-                in_flight=self.in_flight.most,
-                waiting=self.in_flight.waiting + len(self.queue),
+                taken=gate.taken,
+                in_flight=gate.most,
+                waiting=gate.waiting + len(self.queue),
                 stopped_for=max(0.0, self.rates.stopped_until - self.clock()),
                 pace=self.rates.pace,
                 retries=int(self.rates.retries),
@@ -213,7 +216,7 @@ class Limiter:
     def is_idle(self) -> bool:
         """Whether no call is under way or waits, and no refusal holds."""
         with self.lock:
-            waits = self.queue or self.in_flight.taken or self.rates.is_open
+            waits = self.queue or (self.server or self.in_flight).taken or self.rates.is_open
             return not waits and self.rates.stopped_until <= self.clock()
 
     def __repr__(self) -> str:

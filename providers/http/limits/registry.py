@@ -12,6 +12,7 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from understudy.providers.http.forks import renew_after_fork
+from understudy.providers.http.in_flight import InFlight
 from understudy.providers.http.retries import Timing
 from understudy.vocabulary.checks import UNSET, Unset
 from understudy.vocabulary.other_names import OF_LIMITS, explains_parameters
@@ -44,6 +45,8 @@ class Limits:
         self._sleep = sleep
         self._known: dict[Identity, Limiter] = {}
         """The one that was not asked for longest comes first."""
+        self._servers: dict[str, InFlight] = {}
+        """Host -> the calls in flight of all its models, where the user limited those."""
         self.start_afresh()
         renew_after_fork(self)
         _all.add(self)
@@ -83,12 +86,25 @@ class Limits:
                 del self._known[idle]
         name = f"{provider}:{family} at {host}"
         settings = _given.of(provider, host, family)
-        return Limiter(name, settings=settings, clock=self._clock, wall_clock=self._wall_clock, sleep=self._sleep)
+        limiter = Limiter(name, settings=settings, clock=self._clock, wall_clock=self._wall_clock, sleep=self._sleep)
+        limiter.server = self._server(provider, host, family)
+        return limiter
+
+    def _server(self, provider: str, host: str, family: str) -> InFlight | None:
+        most = _given.of_server(provider, host, family)
+        if most is None:
+            return None
+        found = self._servers.setdefault(host, InFlight(most))
+        with found.slots.lock:
+            found.resize(most)
+        return found
 
     def apply_settings(self) -> None:
         """Give every limiter the settings that hold for it now."""
         with self._lock:
             known = list(self._known.items())
+            for (provider, host, family, _), limiter in known:
+                limiter.server = self._server(provider, host, family)
         for (provider, host, family, _), limiter in known:
             limiter.apply(_given.of(provider, host, family))
 
@@ -126,7 +142,8 @@ def set_limits(
         name: a provider (`"openai"`), a model string (`"openai:gpt-4o"`), or the address of a server
             (`"http://127.0.0.1:11434/v1"`). What is said of a model goes before what is said of its address, and that before its
             provider.
-        in_flight: how many calls may be under way at once; 256 unless it is set. A client made with `max_in_flight=` keeps its own.
+        in_flight: how many calls may be under way at once; 256 unless it is set. The number of an address holds for all calls to
+            it together, but for those of a model with a number of its own. A client made with `max_in_flight=` keeps its own.
         requests_per_minute: how many requests may be sent in any minute; a tenth of them at once. None for no limit.
         tokens_per_minute: how many tokens requests and answers may have in a minute, by an estimate from the length of the
             request that is put right by the answer. None for no limit.

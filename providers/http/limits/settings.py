@@ -75,6 +75,15 @@ class GivenLimits:
             tokens=None if isinstance(said.tokens, Unset) else said.tokens,
         )
 
+    def of_server(self, provider: str, host: str, family: str) -> int | None:
+        """Return how many calls of all its models a server may have in flight; None if nothing was said of its address.
+
+        None too for a model of which a number was said.
+        """
+        most = self._given.get(("", host), Given()).in_flight
+        own = self._given.get((provider, family), Given()).in_flight
+        return most if isinstance(own, Unset) and not isinstance(most, Unset) else None
+
 
 def subject_of(name: str) -> tuple[str, str]:
     """Return what a name stands for: a provider, a model string or the address of a server.
