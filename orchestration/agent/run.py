@@ -54,9 +54,14 @@ from .spec import RunSpec
 from .state import PausedChild, RunState
 from .steps import InvalidCall, Resolution, Step, Verdict
 from .tool_failures import end_if_failed
-from .transcript import Transcript
+from .transcript import Transcript, check_answered
 from .turns import take_turn
 from .typed_answers import answer_in
+
+
+def _check_spec(given: object) -> None:
+    if not isinstance(given, RunSpec):
+        raise TypeError(f"a run is made with RunSpec.of(agent), got {given!r}")
 
 
 class AgentRun:
@@ -73,8 +78,8 @@ class AgentRun:
     Raises:
         TypeError: the input holds something other than parts, the history something other than messages, or the system
             prompt is no text.
-        ValueError: the input is empty, a message has a role other than `user` and `assistant`, or the budget limits
-            dollars and the model has no price.
+        ValueError: the input is empty, a message has a role other than `user` and `assistant`, a call in the history has no
+            result, or the budget limits dollars and the model has no price.
     """
 
     __slots__ = ("_account", "_spec", "_state")
@@ -89,9 +94,10 @@ class AgentRun:
         budget: Budget | None = None,
         account: Account | None = None,
     ) -> None:
-        if not isinstance(spec, RunSpec):
-            raise TypeError(f"a run is made with RunSpec.of(agent), got {spec!r}")
+        _check_spec(spec)
         messages = checked_history(history)
+        if messages:
+            check_answered(messages)
         start = len(messages)
         messages.append(user_message(checked_input(input)))
         check_text_or_none("system", system)
@@ -610,10 +616,12 @@ class AgentRun:
 
         Raises:
             SpecChanged: the run was saved with another definition, and `adopt` is false.
+            TypeError: `spec` is no `RunSpec`.
             ValueError: the text is no saved run of a known format.
         """
         from .snapshot import load
 
+        _check_spec(spec)
         run = cls.__new__(cls)
         run._spec = spec
         run._state = load(text, spec, adopt)

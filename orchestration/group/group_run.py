@@ -36,13 +36,14 @@ class GroupRun(ChildRuns[Spec, State]):
         input: the user's message: text, or parts.
 
     Raises:
-        TypeError: the input holds something other than parts.
+        TypeError: the input holds something other than parts, or `spec` is no spec.
         ValueError: the input is empty.
     """
 
     __slots__ = ()
 
     def __init__(self, spec: Spec, input: str | Sequence[Part]) -> None:
+        _check_spec(spec)
         super().__init__(spec, self._begun(spec, checked_input(input)))
 
     # --- the state of each kind of run
@@ -179,14 +180,21 @@ class GroupRun(ChildRuns[Spec, State]):
 
         Raises:
             SpecChanged: the run was made with another definition, and `adopt` is false.
+            TypeError: `spec` is no spec.
             ValueError: the text is no saved run of a known format, or of another number of children.
         """
         from .snapshot import load
 
+        _check_spec(spec)
         run = cls.__new__(cls)
         state = load(text, spec, adopt, cls._state_type(), lambda loaded: cls._contradiction(loaded, spec))
         super(GroupRun, run).__init__(spec, state)
         return run
+
+
+def _check_spec(given: object) -> None:
+    if not isinstance(given, GroupSpec):
+        raise TypeError(f"a run is made with the run_spec of a group or workflow, got {given!r}")
 
 
 class PlainRun(GroupRun[GroupSpec, GroupState]):

@@ -126,8 +126,12 @@ class TurnAssembler:
         return tuple([self._call(key) for key in self._complete() if key[1] == CALL])
 
     def invalid_calls(self) -> tuple[ToolCall, ...]:
-        """Return the complete calls of unknown tools, and those whose arguments are no JSON object."""
-        return tuple([call for call in self.complete_calls() if self._is_invalid(call)])
+        """Return the calls of unknown tools, once their names have come, and complete ones whose arguments are no JSON object."""
+        found = [call for call in self.complete_calls() if self._is_invalid(call)]
+        if self._end is None and self._last is not None and self._last[1] == CALL and self._tools is not None:
+            call = self._call(self._last)
+            found += [call] if call.name and call.name not in self._tools else []
+        return tuple(found)
 
     def turn(self) -> ModelTurn:
         """Return the whole turn.

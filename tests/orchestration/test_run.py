@@ -106,6 +106,8 @@ def test_a_history_with_a_call_that_has_no_result_is_refused() -> None:
     for broken in ([asked("How many?"), said(call)], [said(call), asked("Well?"), result], [said(call, other), result]):
         with pytest.raises(ValueError, match=r"history: the call of 'on_shelf' \(id 'c[12]'\) has no result"):
             check_answered(broken)
+        with pytest.raises(ValueError, match=r"history: the call of 'on_shelf' \(id 'c[12]'\) has no result"):
+            AgentRun(PLAIN, "Hi", history=broken)
 
 
 def test_the_list_given_as_history_is_not_changed() -> None:

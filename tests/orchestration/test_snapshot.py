@@ -8,10 +8,11 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
+import understudy as us
 from tests.support.machines import (
     answers,
     asked,
@@ -77,10 +78,30 @@ EVERY_PART: list[Part] = [
 
 @pytest.mark.parametrize("part", EVERY_PART, ids=lambda part: part.kind)
 def test_every_kind_of_part_comes_back_as_it_was(part: Part) -> None:
-    run = AgentRun(PLAIN, "Hi", history=[Message("assistant", (part,), "google")])
+    before = [Message("assistant", (part,), "google")]
+    if isinstance(part, ToolCall):
+        before.append(Message("user", (ToolResult(part.id, "7", name=part.name),)))
+    run = AgentRun(PLAIN, "Hi", history=before)
 
-    assert messages_of(reloaded(run)) == [Message("assistant", (part,), "google"), asked("Hi")]
+    assert messages_of(reloaded(run)) == [*before, asked("Hi")]
     assert [type(p) for p in reloaded(run).messages[0].parts] == [type(part)]
+
+
+@pytest.mark.parametrize("other", [None, "m", us.Agent("m", model="rehearsal"), us.SequentialAgent])
+def test_a_run_is_made_and_loaded_with_a_spec_and_with_nothing_else(other: Any) -> None:
+    member = us.Agent("m", model="rehearsal")
+    text = AgentRun(PLAIN, "Hi").to_json()
+    group_text = us.SequenceRun(us.SequentialAgent("g", [member]).run_spec, "Hi").to_json()
+
+    with pytest.raises(TypeError, match=r"a run is made with RunSpec\.of\(agent\), got "):
+        AgentRun(other, "Hi")
+    with pytest.raises(TypeError, match=r"a run is made with RunSpec\.of\(agent\), got "):
+        AgentRun.from_json(text, other)
+    with pytest.raises(TypeError, match="a run is made with the run_spec of a group or workflow, got "):
+        us.SequenceRun(other, "Hi")
+    for wrong in (other, cast(Any, PLAIN)):
+        with pytest.raises(TypeError, match="a run is made with the run_spec of a group or workflow, got "):
+            us.SequenceRun.from_json(group_text, wrong)
 
 
 def test_saving_twice_gives_the_same_text() -> None:

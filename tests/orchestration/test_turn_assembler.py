@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
@@ -106,6 +107,34 @@ def test_a_call_is_complete_when_a_piece_of_another_part_or_the_end_came() -> No
 
     assert found == [(), (), ("look",), ("look", "fly"), ("look", "fly", "look")]
     assert [(call.name, call.bad_arguments) for call in assembler.invalid_calls()] == [("fly", None), ("look", '{"a')]
+
+
+def test_a_call_of_an_unknown_tool_is_told_once_its_name_came() -> None:
+    assembler = us.TurnAssembler(tools=["look"])
+    told: list[int] = []
+
+    for piece in (us.CallPiece(0, '{"a', "1"), us.CallPiece(0, name="fly"), us.CallPiece(1, "{", name="look")):
+        assembler.add(piece)
+        told.append(len(assembler.invalid_calls()))
+
+    assert told == [0, 1, 1]
+    assert us.TurnAssembler().invalid_calls() == ()
+
+
+def test_a_partial_turn_is_an_answer_if_its_reader_says_so() -> None:
+    assembler = us.TurnAssembler()
+    assembler.add(us.TextPiece("Hel"))
+    spec = us.RunSpec.of(us.Agent("clerk", model="rehearsal"))
+
+    run, refused = us.AgentRun(spec, "Hi"), us.AgentRun(spec, "Hi")
+    run.model_response(replace(assembler.partial(), finish_reason="stop"))
+    refused.model_response(assembler.partial())
+
+    step = run.next_step()
+    assert isinstance(step, us.Done)
+    assert step.outcome.text == "Hel"
+    with pytest.raises(us.BadReply, match="did not come to a known end"):
+        refused.next_step()
 
 
 def test_a_partial_turn_has_what_came_but_no_call_that_is_still_written() -> None:
