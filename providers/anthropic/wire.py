@@ -16,6 +16,7 @@ from understudy.providers.wire.json_values import (
     kept,
     objects,
     sendable,
+    sendable_name,
     text,
     text_in,
     total,
@@ -184,7 +185,8 @@ def _said(part: Part, ours: bool) -> JsonObject | None:
         case TextPart(text=words):
             return {"type": "text", "text": words, **_cited(part, ours)} if words.strip() else None
         case ToolCall():
-            return {"type": "tool_use", "id": _fitting(part.id), "name": part.name, "input": sendable(part)}
+            name = sendable_name(part.name)
+            return {"type": "tool_use", "id": _fitting(part.id), "name": name, "input": sendable(part)}
         case ReasoningPart(redacted=str(data)) if ours:
             return {"type": "redacted_thinking", "data": data}
         case ReasoningPart(signature=str(signature)) if ours:

@@ -16,6 +16,7 @@ from understudy.providers.wire.json_values import (
     kept,
     object_in,
     sendable,
+    sendable_name,
     text,
     total,
 )
@@ -145,11 +146,11 @@ def _takes(part: Media) -> bool:
 def _result(result: ToolResult, words: str, calls: dict[str, ToolCall], echoed: set[str]) -> JsonObject:
     """Gemini API, Function calling: results match calls by name and order; an id is sent only if the call had one."""
     name = result.name or (calls[result.call_id].name if result.call_id in calls else "")
-    if not name:
+    if not name and result.call_id not in calls:  # a model may call a tool without a name
         raise ValueError(f"google: the result of call {result.call_id!r} must bear the tool's name")
     response: JsonObject = {"error" if result.is_error else "result": words}
     given: dict[str, JsonValue] = {"id": result.call_id} if result.call_id in echoed else {}
-    return {"functionResponse": {**given, "name": name, "response": response}}
+    return {"functionResponse": {**given, "name": sendable_name(name), "response": response}}
 
 
 def _content(part: Part, dialect: str) -> JsonObject | None:
@@ -179,7 +180,7 @@ def _model(message: Message, signed: bool) -> list[JsonValue]:
                 sent.append(_signed({"text": part.text, "thought": True}, signature))
             case ToolCall(signature=signature):
                 given: dict[str, JsonValue] = {"id": part.id} if _echoes(message, part) else {}
-                call: JsonObject = {**given, "name": part.name, "args": sendable(part)}
+                call: JsonObject = {**given, "name": sendable_name(part.name), "args": sendable(part)}
                 sent.append(_signed({"functionCall": call}, (signature if ours else None) or stand_in))
                 stand_in = None  # only the first of parallel calls has a signature
             case OpaquePart() if ours:

@@ -384,5 +384,8 @@ class HttpModel(ABC):
 
 
 def _bytes_of(body: JsonObject) -> bytes:
-    # Half a surrogate pair cannot be UTF-8; written as \\udXXX it is the JSON escape of itself.
-    return written(body).encode("utf-8", "backslashreplace")
+    text = written(body)
+    try:
+        return text.encode()
+    except UnicodeEncodeError:  # half a surrogate pair, which the APIs refuse also as the escape `\\udXXX`
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()

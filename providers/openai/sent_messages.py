@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from understudy.providers.wire.json_values import inner, is_object, sendable, text, written
+from understudy.providers.wire.json_values import inner, is_object, sendable, sendable_name, text, written
 from understudy.providers.wire.result_parts import introduced, split
 from understudy.vocabulary.json_reading import parse
 from understudy.vocabulary.media import Media
@@ -150,7 +150,7 @@ def _is_text(block: JsonValue) -> bool:
 
 def _call(call: ToolCall, official: bool, ours: bool) -> JsonObject:
     own: JsonObject = own_fields_of(call) if ours else {}
-    function: JsonObject = {"name": call.name, "arguments": sent_arguments(call, official=official)}
+    function: JsonObject = {"name": sendable_name(call.name), "arguments": sent_arguments(call, official=official)}
     return {**own, "id": call.id, "type": "function", "function": {**inner(own, "function"), **function}}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import TypeGuard
 
@@ -12,6 +13,10 @@ from understudy.vocabulary.messages import JsonObject, JsonValue, ToolCall
 
 UNREADABLE = "INVALID_JSON"
 """The name under which a model sees its own invalid arguments."""
+
+
+UNFIT_FOR_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+LONGEST_NAME = 64  # OpenAI API, Chat completions; no API allows fewer characters.
 
 
 class WrongShape(ValueError):
@@ -170,6 +175,15 @@ def sendable(call: ToolCall) -> JsonObject:
     (vLLM's OpenAI-compatible server parses them to fill its chat template).
     """
     return call.arguments if call.bad_arguments is None else {UNREADABLE: call.bad_arguments}
+
+
+def sendable_name(name: str) -> str:
+    """Return the name of a called tool as every API accepts it; names of tools stay as they are.
+
+    A model may call a name that no tool can have. Sent back as it was, it would make the API refuse the whole conversation.
+    """
+    fit = UNFIT_FOR_NAME.sub("_", name)
+    return (fit if fit[:1].isalpha() or fit[:1] == "_" else f"_{fit}")[:LONGEST_NAME]
 
 
 def _kind(value: JsonValue) -> str:

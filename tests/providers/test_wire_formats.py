@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from types import MappingProxyType
 
 import httpx
 import pytest
+from pydantic_core import from_json
 
 from tests.support.bodies import body_of, responses_body
 from tests.support.http import HELLO, MAKERS, OPENAI_REPLY, Answers
 from tests.support.wire import obj, objs
+from understudy.errors import ProviderError
 from understudy.orchestration.agent.calls import cut_calls
 from understudy.providers.anthropic import wire as anthropic_wire
 from understudy.providers.google import wire as google_wire
@@ -372,6 +375,31 @@ def test_ids_that_anthropic_would_refuse_are_made_fit_on_both_sides() -> None:
 
     call, result = objs(sent[0]["content"])[0], objs(sent[1]["content"])[0]
     assert call["id"] == result["tool_use_id"] == "functions_look_0"
+
+
+@pytest.mark.parametrize(
+    ("name", "sent"),
+    [
+        ("look", "look"),
+        ("a_Long-name_" + "x" * 52, "a_Long-name_" + "x" * 52),
+        ("multi_tool_use.parallel", "multi_tool_use_parallel"),
+        ("look<|channel|>json", "look__channel__json"),
+        ("x" * 80, "x" * 64),
+        ("3d", "_3d"),
+        ("été", "_t_"),
+        ("", "_"),
+    ],
+)
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_name_that_no_tool_can_have_does_not_make_the_conversation_refused(
+    dialect: str, name: str, sent: str
+) -> None:
+    call, result = ToolCall("c", name), ToolResult("c", "There is no such tool.", name=name)
+
+    body = encode(dialect, ModelRequest([user_message("Go"), Message("assistant", (call,)), user_message([result])]))
+
+    found = re.findall(r'"name": "([^"]*)"', json.dumps(body))
+    assert found == [sent] * (2 if dialect == "google" else 1)
 
 
 # Google
@@ -839,12 +867,26 @@ def test_a_users_opaque_part_is_sent_as_it_is() -> None:
 
 
 def test_letters_that_are_hard_to_send_arrive_as_they_were() -> None:
-    words = "日本\u2028\u0085\U0001f600 a\ud83d b"
+    words = "日本\u2028\u0085\U0001f600 \ud83d\ude00"
     answers = Answers(httpx.Response(200, json=OPENAI_REPLY))
 
     MAKERS["openai"](answers, "test-key").complete(ModelRequest([user_message(words)]))
 
-    assert answers.body()["messages"] == [{"role": "user", "content": words}]
+    assert answers.body()["messages"] == [{"role": "user", "content": "日本\u2028\u0085\U0001f600 \U0001f600"}]
+
+
+@pytest.mark.parametrize("provider", sorted(MAKERS))
+def test_half_a_surrogate_pair_is_sent_as_the_sign_for_what_is_no_letter(provider: str) -> None:
+    call = ToolCall("c", "look", {"file\udcff": "x\ud83d"})
+    messages = [Message("assistant", (call,)), user_message([ToolResult("c", "\udc80\ud83d", name="look")])]
+    answers = Answers(httpx.Response(400))
+
+    with pytest.raises(ProviderError):
+        MAKERS[provider](answers, "k").complete(ModelRequest(messages, system="a\ud800"))
+
+    sent = answers.requests[0].content
+    assert from_json(sent)  # a strict parser, which refuses the escape of one half too
+    assert sent.count("\ufffd".encode()) == 5
 
 
 def test_arguments_may_be_any_mapping() -> None:

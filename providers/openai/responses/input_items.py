@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from understudy.providers.openai.sent_messages import AUDIO, IMAGES, data_url, own_fields_of, sent_arguments
-from understudy.providers.wire.json_values import text
+from understudy.providers.wire.json_values import sendable_name, text
 from understudy.providers.wire.result_parts import split
 from understudy.vocabulary.media import Media
 from understudy.vocabulary.messages import (
@@ -157,4 +157,4 @@ def _assistant(message: Message, official: bool, is_known: Callable[[JsonObject]
 
 def _call(call: ToolCall, official: bool, own: JsonObject) -> JsonObject:
     given = sent_arguments(call, official=official)
-    return {**own, "type": "function_call", "call_id": call.id, "name": call.name, "arguments": given}
+    return {**own, "type": "function_call", "call_id": call.id, "name": sendable_name(call.name), "arguments": given}
