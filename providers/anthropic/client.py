@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Unpack
+from urllib.parse import urlsplit
 
 from understudy.providers.http.client_options import ClientOptions
 from understudy.providers.http.credentials import KeyLike, Secret
@@ -15,7 +16,8 @@ from . import wire
 from .betas import beta_header, checked_betas
 from .stream import AnthropicStream
 
-ANTHROPIC = "https://api.anthropic.com"
+ANTHROPIC_HOST = "api.anthropic.com"
+ANTHROPIC = f"https://{ANTHROPIC_HOST}"
 API_VERSION = "2023-06-01"  # Anthropic API, Versions: the version of all current models.
 
 
@@ -63,7 +65,8 @@ class Anthropic(HttpModel):
         return {"x-api-key": key.reveal(), "anthropic-version": self._version, **beta_header(self._betas)}
 
     def _encode(self, request: ModelRequest) -> JsonObject:
-        return wire.encode(request, self.model)
+        host = urlsplit(self.base_url or self._address_set() or ANTHROPIC).hostname
+        return wire.encode(request, self.model, official=host == ANTHROPIC_HOST)
 
     def _decode(self, body: JsonObject) -> ModelTurn:
         return wire.decode(body)

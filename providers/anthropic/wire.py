@@ -12,6 +12,7 @@ from understudy.providers.wire.json_values import (
     beside,
     count,
     inner,
+    is_repeated,
     items,
     kept,
     objects,
@@ -21,13 +22,14 @@ from understudy.providers.wire.json_values import (
     text_in,
     total,
     type_in,
+    written,
 )
 from understudy.providers.wire.output_formats import anthropic_format
 from understudy.providers.wire.result_parts import split
 from understudy.providers.wire.settings import asks_for_tools, lay_over
 from understudy.providers.wire.strict_tools import strict_fields
 from understudy.vocabulary.citations import Citation
-from understudy.vocabulary.json_reading import arguments
+from understudy.vocabulary.json_reading import arguments, parse
 from understudy.vocabulary.media import Media, text_of
 from understudy.vocabulary.messages import (
     FilePart,
@@ -61,6 +63,9 @@ REASONS: dict[str, FinishReason] = {
     "refusal": "blocked",
     "pause_turn": "paused",
 }
+CALL = ("type", "id", "name", "input")
+DIRECT = {"type": "direct"}
+"""Anthropic API, Programmatic tool calling: the `caller` of a call that the model made itself, as without one."""
 IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 PDF = "application/pdf"
 UNKNOWN = "application/octet-stream"  # The type of a file given without a type; if it has a URL, it may be a PDF.
@@ -70,18 +75,20 @@ MAX_IMAGE = 5 * 2**20  # Characters of base64; a longer image makes the API refu
 UNFIT_FOR_ID = re.compile(r"[^a-zA-Z0-9_-]")  # Anthropic API, Messages: the only characters in ids of tool calls.
 
 
-def encode(request: ModelRequest, model: str, provider: str = PROVIDER) -> JsonObject:
+def encode(request: ModelRequest, model: str, provider: str = PROVIDER, *, official: bool = True) -> JsonObject:
     """Return the body for `request`.
 
     Args:
         provider: who serves the model, for errors.
+        official: whether Anthropic's own models are asked, which refuse thinking without a signature; other servers with this
+            API give none, and refuse the answer to a call without its thinking.
 
     Raises:
         ValueError: the API lacks a setting, or settings contradict each other.
     """
     messages: list[JsonValue] = []
     for message in request.messages:
-        blocks = _user(message) if message.role == "user" else _assistant(message)
+        blocks = _user(message) if message.role == "user" else _assistant(message, official)
         if not blocks and message.role == "user":
             blocks = [{"type": "text", "text": NOTHING_SAID}]
         if blocks:
@@ -174,23 +181,26 @@ def _document(part: FilePart) -> JsonObject:
     return {"type": "text", "media_type": "text/plain", "data": words}
 
 
-def _assistant(message: Message) -> list[JsonValue]:
+def _assistant(message: Message, official: bool) -> list[JsonValue]:
     ours = message.dialect == DIALECT
-    return [block for block in (_said(part, ours) for part in message.parts) if block]
+    return [block for block in (_said(part, ours, official) for part in message.parts) if block]
 
 
-def _said(part: Part, ours: bool) -> JsonObject | None:
+def _said(part: Part, ours: bool, official: bool) -> JsonObject | None:
     """Return a part of a model's message; thinking is sent back unchanged or left out."""
     match part:
         case TextPart(text=words):
             return {"type": "text", "text": words, **_cited(part, ours)} if words.strip() else None
         case ToolCall():
             name = sendable_name(part.name)
-            return {"type": "tool_use", "id": _fitting(part.id), "name": name, "input": sendable(part)}
+            call: JsonObject = {"type": "tool_use", "id": _fitting(part.id), "name": name, "input": sendable(part)}
+            return {**_sent_back(part, ours), **call}
         case ReasoningPart(redacted=str(data)) if ours:
             return {"type": "redacted_thinking", "data": data}
         case ReasoningPart(signature=str(signature)) if ours:
             return {"type": "thinking", "thinking": part.text, "signature": signature}
+        case ReasoningPart(text=words) if ours and words and not official:
+            return {"type": "thinking", "thinking": words}
         case OpaquePart() if ours:
             return part.data
         case _:
@@ -216,8 +226,10 @@ def decode(body: JsonObject) -> ModelTurn:
     """
     if body.get("content") is None:
         raise WrongShape(f"content must be an array, got a body with {', '.join(sorted(body)[:8]) or 'nothing'}")
-    parts = tuple(_part(as_object(block, "content[]")) for block in items(body, "content", "content"))
-    raw = text(body, "stop_reason") or None
+    found = [_part(as_object(block, "content[]")) for block in items(body, "content", "content")]
+    calls: list[ToolCall] = []
+    parts = tuple([part for part in found if not (type(part) is ToolCall and is_repeated(part, calls))])
+    raw = text_in(body, "stop_reason", "stop_reason") or None
     return ModelTurn(
         parts,
         usage_in(body),
@@ -242,12 +254,26 @@ def _part(block: JsonObject) -> Part:
         case "thinking":
             return ReasoningPart(text_in(block, "thinking", "thinking.thinking"), text(block, "signature") or None)
         case "redacted_thinking":
-            return ReasoningPart(redacted=as_text(block.get("data"), "redacted_thinking.data"))
+            return ReasoningPart(redacted=as_text(block.get("data"), "redacted_thinking.data") or None)
         case "tool_use":
             given, bad = arguments(block.get("input"))
-            return ToolCall(text(block, "id"), as_text(block.get("name"), "tool_use.name"), given, bad)
+            name = as_text(block.get("name"), "tool_use.name")
+            return ToolCall(text(block, "id"), name, given, bad, signature=own_fields(block))
         case _:
             return OpaquePart(kept(block, "content[]"))
+
+
+def own_fields(block: JsonObject) -> str | None:
+    """Return the fields of a call that only the API knows, as JSON, so that they go back; None without one."""
+    more = {key: each for key, each in block.items() if key not in CALL and each is not None and each != DIRECT}
+    return written(more) if beside(more) else None
+
+
+def _sent_back(call: ToolCall, ours: bool) -> JsonObject:
+    try:
+        return as_object(parse(call.signature), "signature") if ours and call.signature else {}
+    except ValueError:  # a signature that a program made
+        return {}
 
 
 def citations_in(block: JsonObject) -> tuple[Citation, ...]:

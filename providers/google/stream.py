@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Literal
 
-from understudy.providers.wire.json_values import as_object, inner, items, object_in, place_of, text
+from understudy.providers.wire.json_values import (
+    as_object,
+    inner,
+    is_repeated,
+    items,
+    object_in,
+    place_of,
+    text,
+    text_in,
+)
 from understudy.vocabulary.json_reading import arguments_text
 from understudy.vocabulary.messages import (
     NO_USAGE,
@@ -34,6 +43,9 @@ class GoogleStream:
         """The kind of the last part, if text of this kind without a signature continues it."""
         self._has_ended = False
         """Whether a finish reason came, and no further part after it."""
+        self._calls: list[ToolCall] = []
+        self._index: int | None = None
+        """Index of the candidate that counts."""
         self._finish = ""
         self._block = ""
         self._model = ""
@@ -60,7 +72,10 @@ class GoogleStream:
         found: list[Piece] = []
         for entry in items(event, "candidates", "candidates"):
             candidate = as_object(entry, "candidates[]")
-            if not place_of(candidate, "index", "candidates[].index"):
+            index = place_of(candidate, "index", "candidates[].index") or 0  # an index of 0 may be left out
+            if self._index is None:
+                self._index = index
+            if index == self._index:
                 self._choose(candidate, found)
         if inner(event, "usageMetadata"):
             self._usage = usage_in(event)
@@ -87,11 +102,11 @@ class GoogleStream:
         for entry in items(object_in(candidate, "content", "content"), "parts", "content.parts"):
             given = as_object(entry, "content.parts[]")
             part = part_in(given)
-            if part is not None:
+            if part is not None and not (type(part) is ToolCall and is_repeated(part, self._calls)):
                 found.append(self._piece(part, given))
                 self._has_ended = False
         self._metadata.take(candidate)
-        finish = text(candidate, "finishReason")
+        finish = text_in(candidate, "finishReason", "finishReason")
         if finish:
             self._finish, self._has_ended = finish, True
 

@@ -12,16 +12,19 @@ from understudy.providers.wire.json_values import (
     as_text,
     count,
     inner,
+    is_repeated,
     items,
     kept,
     object_in,
+    place_of,
     sendable,
     sendable_name,
     text,
+    text_in,
     total,
 )
 from understudy.providers.wire.result_parts import introduced, split
-from understudy.providers.wire.settings import asks_for_tools, lay_over
+from understudy.providers.wire.settings import asks_for_tools, lay_over, refuse
 from understudy.vocabulary.json_reading import arguments
 from understudy.vocabulary.media import Media
 from understudy.vocabulary.messages import (
@@ -103,6 +106,9 @@ def encode(request: ModelRequest, model: str, *, provider: str) -> JsonObject:
     has_tools = bool(request.tools) or asks_for_tools(settings.extra)
     body.update(settings_fields(settings, model, has_tools=has_tools, provider=provider, output=request.output))
     whole = lay_over(body, settings.extra, merged=("generationConfig",))
+    calling = inner(inner(whole, "toolConfig"), "functionCallingConfig")
+    if calling.get("streamFunctionCallArguments"):
+        refuse(provider, "reading of calls in pieces", "leave streamFunctionCallArguments out of extra")
     if "cachedContent" in body:
         _refuse_beside_cache(whole, provider)
     return whole
@@ -217,10 +223,14 @@ def decode(body: JsonObject) -> ModelTurn:
     # Gemini API, Candidate: content, its parts and the finish reason may each be absent. Without a candidate the turn ended without
     # a reason.
     candidate = as_object(candidates[0] if candidates else {}, "candidates[0]")
+    place_of(candidate, "index", "candidates[].index")
     content = object_in(candidate, "content", "content")
     found = (part_in(as_object(p, "content.parts[]")) for p in items(content, "parts", "content.parts"))
-    parts = tuple(part for part in found if part is not None)
-    finish = text(candidate, "finishReason")
+    calls: list[ToolCall] = []
+    parts = tuple(
+        part for part in found if part is not None and not (type(part) is ToolCall and is_repeated(part, calls))
+    )
+    finish = text_in(candidate, "finishReason", "finishReason")
     raw = raw_reason(finish, block) or None
     metadata = MetadataCollector()
     metadata.take(candidate)
@@ -273,14 +283,21 @@ def part_in(part: JsonObject) -> Part | None:
     """Return a part of the model's answer; None for an empty text without a signature."""
     signature = text(part, "thoughtSignature") or None
     if part.get("functionCall") is not None:
+        if text(part, "text"):
+            raise WrongShape("content.parts[] must hold either text or a functionCall, got both")
         call = as_object(part["functionCall"], "content.parts[].functionCall")
+        if call.get("partialArgs") or call.get("willContinue"):  # asked for by streamFunctionCallArguments
+            raise WrongShape("content.parts[].functionCall must come whole, got a piece of its arguments")
         given, bad = arguments(call.get("args"))
         return ToolCall(
             text(call, "id"), as_text(call.get("name"), "functionCall.name"), given, bad, signature=signature
         )
     if part.get("text") is not None:
         words = as_text(part["text"], "content.parts[].text")
-        if part.get("thought") is True:
+        thought = part.get("thought")
+        if not (thought is None or isinstance(thought, bool)):
+            raise WrongShape(f"content.parts[].thought must be true or false, got {thought!r}"[:200])
+        if thought:
             return ReasoningPart(words, signature)
         return TextPart(words, signature) if words or signature else None
     return OpaquePart(kept(part, "content.parts[]"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TypeGuard
 
 from understudy.orchestration.agent.turn_checks import MOST
@@ -184,6 +185,18 @@ def sendable_name(name: str) -> str:
     """
     fit = UNFIT_FOR_NAME.sub("_", name)
     return (fit if fit[:1].isalpha() or fit[:1] == "_" else f"_{fit}")[:LONGEST_NAME]
+
+
+def is_repeated(call: ToolCall, earlier: list[ToolCall]) -> bool:
+    """Whether a call came before, with the same id and content; any other call is added to `earlier`.
+
+    Some servers send one call twice. Calls without an id may well be two.
+    """
+    unsigned = replace(call, signature=None)
+    if call.id and unsigned in earlier:
+        return True
+    earlier.append(unsigned)
+    return False
 
 
 def _kind(value: JsonValue) -> str:

@@ -386,12 +386,26 @@ def test_unknown_events_deltas_and_citations_are_ignored_and_event_names_may_be_
     assert same_as_whole(*events).text == "Hi"
 
 
-def test_words_for_a_block_of_another_kind_are_ignored() -> None:
-    thought = block(0, {"type": "thinking", "thinking": "Hm"}, {"type": "text_delta", "text": "!"})
+@pytest.mark.parametrize(
+    "delta",
+    [
+        {"type": "text_delta", "text": "!"},
+        {"type": "input_json_delta", "partial_json": "{}"},
+        {"type": "citations_delta", "citation": {}},
+    ],
+)
+def test_what_is_said_for_a_block_of_another_kind_is_not_lost_in_silence(delta: dict[str, Any]) -> None:
+    events = message(block(0, {"type": "thinking", "thinking": "Hm"}, delta))
 
-    turn = turn_of("anthropic", as_events(*message(thought, block(1, {"type": "text", "text": "Hi"}))))
+    with pytest.raises(ValueError, match="must belong to a block of type .*, got thinking"):
+        turn_of("anthropic", as_events(*events))
 
-    assert turn.parts == (ReasoningPart("Hm"), TextPart("Hi"))
+
+def test_a_block_of_a_kind_that_we_do_not_know_grows_by_its_deltas_and_goes_back_whole() -> None:
+    begun = {"type": "compaction", "content": "So "}
+    turn = turn_of("anthropic", as_events(*message(block(0, begun, {"type": "compaction_delta", "content": "far."}))))
+
+    assert turn.parts == (OpaquePart({"type": "compaction", "content": "So far."}),)
 
 
 def test_an_event_without_a_type_has_that_of_its_name() -> None:

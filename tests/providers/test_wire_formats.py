@@ -11,6 +11,7 @@ import httpx
 import pytest
 from pydantic_core import from_json
 
+import understudy as us
 from tests.support.bodies import body_of, responses_body
 from tests.support.http import HELLO, MAKERS, OPENAI_REPLY, Answers
 from tests.support.wire import obj, objs
@@ -402,7 +403,62 @@ def test_a_name_that_no_tool_can_have_does_not_make_the_conversation_refused(
     assert found == [sent] * (2 if dialect == "google" else 1)
 
 
+def test_fields_of_a_call_that_only_anthropic_knows_go_back_to_it_alone() -> None:
+    caller = {"type": "code_execution_20250825", "tool_id": "srvtoolu_1"}
+    made: JsonObject = {"type": "tool_use", "id": "a", "name": "look", "input": {"sku": "A"}}
+    turn = anthropic_answer({**made, "caller": caller}, {**made, "id": "b", "caller": {"type": "direct"}})
+
+    [sent] = said("anthropic", *turn.parts, made_by="anthropic")
+    [elsewhere] = said("anthropic", *turn.parts, made_by="openai")
+
+    assert objs(obj(sent)["content"]) == [{**made, "caller": caller}, {**made, "id": "b"}]
+    assert objs(obj(elsewhere)["content"]) == [made, {**made, "id": "b"}]
+    assert turn.tool_calls[1].signature is None
+    made_by_hand = said("anthropic", ToolCall("a", "look", signature="no JSON"), made_by="anthropic")
+    assert objs(obj(made_by_hand[0])["content"]) == [{**made, "input": {}}]
+
+
+@pytest.mark.parametrize("given", [{}, {"signature": ""}, {"signature": None}], ids=repr)
+@pytest.mark.parametrize(
+    ("base_url", "goes_back"),
+    [
+        (None, False),
+        ("https://api.anthropic.com", False),
+        ("https://api.deepseek.example/anthropic", True),
+        ("http://127.0.0.1:4000", True),
+    ],
+)
+@pytest.mark.parametrize("by", ["base_url", "ANTHROPIC_BASE_URL"])
+def test_thinking_without_a_signature_goes_back_to_servers_that_give_none(
+    given: JsonObject, base_url: str | None, goes_back: bool, by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ANTHROPIC_BASE_URL", raising=False)
+    if by != "base_url" and base_url is not None:
+        monkeypatch.setenv(by, base_url)
+    turn = anthropic_answer({"type": "thinking", "thinking": "Hm", **given}, {"type": "text", "text": "Seven."})
+    answers = Answers(httpx.Response(400))
+    model = us.Anthropic("m", api_key="k", base_url=base_url if by == "base_url" else None, transport=answers)
+
+    with pytest.raises(ProviderError):
+        model.complete(ModelRequest([Message("assistant", turn.parts, turn.dialect), user_message("Go on")]))
+
+    content = objs(objs(answers.body()["messages"])[0]["content"])
+    assert content == [{"type": "thinking", "thinking": "Hm"}] * goes_back + [{"type": "text", "text": "Seven."}]
+
+
 # Google
+
+
+@pytest.mark.parametrize("provider", ["gemini", "vertex"])
+def test_calls_in_pieces_are_refused_when_the_agent_is_made_and_never_read_in_part(provider: str) -> None:
+    asked = Settings(extra={"toolConfig": {"functionCallingConfig": {"streamFunctionCallArguments": True}}})
+
+    with pytest.raises(ValueError, match="leave streamFunctionCallArguments out"):
+        body_of(provider, ModelRequest(HELLO.messages, settings=asked))
+    for more in ({"willContinue": True}, {"partialArgs": [{"jsonPath": "$.sku", "stringValue": "A"}]}):
+        with pytest.raises(ValueError, match="functionCall must come whole"):
+            google_answer({"functionCall": {"name": "look", **more}})
+    assert google_answer({"functionCall": {"name": "look", "args": {}, "willContinue": False}}).tool_calls
 
 
 def test_google_gets_results_as_objects_named_after_their_tools() -> None:
