@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from logging import WARNING
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from understudy.actors.runs.record import RunRecord
 
 PATIENCE = 5.0  # Seconds for the store; it answers in milliseconds, and the error must be told in any case.
+AT_LEAST = (
+    0.5  # Seconds of these when a system stops, also where its time is over: a store that is only busy answers in them.
+)
 
 
 class ErrorTokens:
@@ -36,7 +40,9 @@ class ErrorTokens:
         self._lock = threading.Lock()
         """Guards the set of late writes."""
         self._late: set[Promise[str]] = set()
-        """Writes that took longer than `PATIENCE` and have not returned; until they return, no other write begins."""
+        """Writes that were waited for in vain and have not returned; until they return, no other write begins."""
+        self.deadline: float | None = None
+        """Until when the store is waited for, on the monotonic clock, because the system stops; None before that."""
 
     def give(self, record: RunRecord, error: BaseException) -> str:
         """Set the token of an error that ends a run, and return it; empty if the run cannot go on.
@@ -112,9 +118,11 @@ class ErrorTokens:
             run_elsewhere(partial(self._write, record, writing))
         if begins and self._late:
             writing.fail(StoreError("the store has not answered for some time"))
-        if not writing.wait(PATIENCE):
+        deadline = self.deadline
+        patience = PATIENCE if deadline is None else min(PATIENCE, max(AT_LEAST, deadline - time.monotonic()))
+        if not writing.wait(patience):
             with self._lock:  # around both: a write that came too late then removes itself from the set
-                if writing.fail(StoreError(f"the store did not answer within {PATIENCE:g} s")):
+                if writing.fail(StoreError(f"the store did not answer within {patience:g} s")):
                     self._late.add(writing)
         record.issued = writing.get()
         return record.issued

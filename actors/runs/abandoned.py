@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from understudy.actors.cells.event_stream import EventStream
+from understudy.actors.threads import cancel_hooks
+from understudy.actors.threads.forked import Stage, at_fork
 from understudy.actors.threads.work import Work
 from understudy.vocabulary.actors.system_events import WorkAbandoned, WorkOverdue
 
@@ -27,6 +32,9 @@ class AbandonedWork:
         self._lock = threading.Lock()
         """Guards the list."""
         self._work: list[Work] = []
+        self.told_at = 0.0
+        """When the work of a run was told last that nobody wants it any more, on the monotonic clock."""
+        _all.add(self)
 
     def give_up(self, work: Work) -> None:
         """Count work until it comes back."""
@@ -68,3 +76,19 @@ class AbandonedWork:
         with self._lock:
             self._work = [work for work in self._work if not work.returned]
             return len(self._work)
+
+
+_all: weakref.WeakSet[AbandonedWork] = weakref.WeakSet()
+"""That of all systems of this process."""
+
+
+@atexit.register
+def _let_come_back() -> None:
+    """Give work that was told just now a moment to come back: the end of the process would cut off its `finally`."""
+    with contextlib.suppress(KeyboardInterrupt):  # a second Ctrl-C: leave at once
+        for each in list(_all):
+            while each.count() and time.monotonic() < each.told_at + cancel_hooks.AT_HAND:
+                time.sleep(0.005)
+
+
+at_fork(Stage.SYSTEMS, _all.clear)

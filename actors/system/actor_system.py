@@ -136,7 +136,7 @@ class ActorSystem:
         hung = AbandonedWork(self._events)
         self._registry = RegistryEntries(self) if checked_flag("registry", registry) else None
         entered = None if self._registry is None else self._registry.add
-        self._directory = Directory(name, Maker, hung.give_up, self._events, entered)
+        self._directory = Directory(name, Maker, hung.give_up, self._events, self._is_inside_run, entered)
         self._runs = self._new_runs(hung)
         self._recoveries = self._new_recoveries()
         _systems.add(self)
@@ -147,6 +147,9 @@ class ActorSystem:
         unique = secrets.token_hex(4 if self._settings.store.pauses is None else 8)
         prefix = f"{self.name}-{unique}"
         return RunManager(prefix, self._start_run, self._directory, self._events, hung, self._settings)
+
+    def _is_inside_run(self) -> bool:
+        return self._runs.is_inside_run()
 
     def _new_recoveries(self) -> Recoveries:
         return Recoveries(self._runs, lambda: self._directory.agents, self._recovering, partial(inside, self))
@@ -455,6 +458,8 @@ class ActorSystem:
     def stop(self, timeout: float = 10.0) -> tuple[str, ...]:
         """Refuse new work, let runs end and actors stop for up to `timeout` seconds in all, and give up on the rest.
 
+        Runs under way may begin runs inside of them until then. Those that are not over end with `RunCancelled`; with a store
+        they are left there, for its token or for `recover`. A store that hangs is waited for half a second more.
         Runs come first, then the actors, the last one spawned first, then subscribers that have events to hear. A second
         call does nothing. A Ctrl-C gives up on all at once and is raised again.
 

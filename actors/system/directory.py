@@ -43,7 +43,9 @@ class Directory:
         maker: returns what makes the actors that stand for an agent.
         give_up: counts a message that is not waited for any more until its handling comes back.
         events: where what happens to the actors is told.
-        entered: called with each cell that is spawned, and its agent if it is one; under the lock, so it must be quick.
+        is_inside_run: whether the present code is part of a run under way here, which may still begin runs and actors while the
+            system stops; under the lock, so it must be quick.
+        entered: called with each cell that is spawned, and its agent if it is one; under the lock too.
     """
 
     def __init__(
@@ -52,9 +54,11 @@ class Directory:
         maker: Callable[[Runner[object]], Make],
         give_up: Callable[[Work], object],
         events: EventStream,
+        is_inside_run: Callable[[], bool],
         entered: Callable[[ActorCell, Runner[object] | None], object] | None = None,
     ) -> None:
         self._entered = entered
+        self._is_inside_run = is_inside_run
         self._system = system
         self._lone = partial(_supervisor_of_one, system)
         self._maker = maker
@@ -79,7 +83,7 @@ class Directory:
 
     def in_child(self, give_up: Callable[[Work], object]) -> Directory:
         """Return the directory of a forked child: agents stay known, for they have no state; an end stays an end."""
-        made = Directory(self._system, self._maker, give_up, self._events, self._entered)
+        made = Directory(self._system, self._maker, give_up, self._events, self._is_inside_run, self._entered)
         made._agents, made._closed = self._agents, self._closed
         return made
 
@@ -329,13 +333,18 @@ class Directory:
 
     # --- the end
 
+    @property
+    def closed(self) -> bool:
+        """Whether the system stops, or has stopped."""
+        return self._closed
+
     def refuse_if_closed(self) -> None:
-        """Raise `AgentDown` if the system has stopped."""
-        if self._closed:
+        """Raise `AgentDown` if the system stops, unless the present code is part of a run that is under way here."""
+        if self._closed and not self._is_inside_run():
             raise ActorDead(f"system {self._system!r} has stopped", actor=self._system)
 
     def close(self) -> bool:
-        """Add nothing more; whether this call closed it."""
+        """Add nothing more but what runs under way need; whether this call closed it."""
         with self._lock:
             was, self._closed = self._closed, True
             return not was

@@ -167,6 +167,10 @@ class SystemRunEndings(RunEndings[RunRecord]):
 
     # --- called by anyone
 
+    def hurry(self, deadline: float) -> None:
+        """Wait for a store that hangs no longer than until a moment on the monotonic clock: the system stops."""
+        self._error_tokens.deadline = deadline
+
     def cannot_go_on(self, record: RunRecord, failure: BaseException, epoch: int) -> None:
         error = AgentCrashed(f"run {record.run_id} of {named(record.runner)} cannot go on: {in_words(failure)}")
         error.actor, error.causes, error.__cause__ = record.runner.id, (failure,), failure
@@ -210,4 +214,5 @@ class SystemRunEndings(RunEndings[RunRecord]):
     def _tell_cancelled(self, record: RunRecord, error: UnderstudyError) -> None:
         """Cancel the work inside of a run that was ended from outside, and tell its callbacks of the error."""
         safely(record, cancel_hooks.cancel, record.scope, self._hung.give_up)
+        self._hung.told_at = time.monotonic()
         safely(record, record.tell_error, error)

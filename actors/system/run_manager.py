@@ -111,7 +111,7 @@ class RunManager(RunHost[RunRecord]):
         self.journaling = _journaling(settings)
         endings = SystemRunEndings(self._tokens, self.late_saves, hung, self.journaling)
         self.endings = endings
-        self._lose = endings.lose
+        self._lose, self._hurry = endings.lose, endings.hurry
         self._watchdog = Watchdog(endings.deadline_passed, endings.step_overdue)
         self._crashes = DriverCrashes(events, endings, self._begin)
         self.paused = PausedRuns(self, self._tokens, actors, self._watchdog, endings.lose, self.journaling)
@@ -202,7 +202,8 @@ class RunManager(RunHost[RunRecord]):
             if record.phase != "running":  # it ended meanwhile, so its end could not undo the tie
                 record.detach()
         self._admission.enter(record)
-        if self._why_all_cancelled:  # it was prepared before all were cancelled
+        # It was prepared before all were cancelled. A run around it goes first, and takes this one with it.
+        if self._why_all_cancelled and not self.is_inside_run():
             self.journaling.leave(record)
             self.endings.cancel(record, self._why_all_cancelled, kept=self.stores)
 
@@ -233,18 +234,23 @@ class RunManager(RunHost[RunRecord]):
         """Fail the runner's actor, and give the run another driver, or end it."""
         self._crashes.handle(record, cause, epoch)
 
-    def cancel_all(self, why: str) -> list[str]:
+    def cancel_all(self, why: str, deadline: float) -> list[str]:
         """Cancel every run in flight, and return the ids of those that are over because of it.
 
+        With a store, each is left there with a token; the store is waited for until `deadline`, on the monotonic clock.
         A run goes before the run that it waits for, or it could go on with that one's error. Of the others the last one
         goes first, so that no run in line gets the place of a cancelled one.
         """
+        if not self.stores:
+            why += ", and has no store, which would have kept the run"
+        self._hurry(deadline)
         self._why_all_cancelled = why  # before they are looked for, so that none is missed
         records = self.in_flight()
         records.reverse()
         records.sort(key=lambda record: len(record.link.begun_in))
         for record in records:
-            self.journaling.leave(record)
+            self.journaling.leave(record)  # all of them first: the end of one may have others cancelled, as in a map
+        for record in records:
             # Without a store, a token works only while the system runs, and the system stops.
             safely(record, partial(self.endings.cancel, kept=self.stores), record, why)
         return [record.run_id for record in records if record.phase == "cancelled"]
@@ -272,6 +278,18 @@ class RunManager(RunHost[RunRecord]):
     def find(self, run_id: str) -> RunRecord | None:
         """Return the record of a run that is under way here."""
         return None if self.is_of_parent else self._watchdog.find(run_id)
+
+    def is_inside_run(self) -> bool:
+        """Whether this code is part of a run under way here, also by way of an actor: it ends at the latest with that run."""
+        scope, of_runs = current_scope(), {id(record.scope) for record in self.in_flight()}
+        while scope is not None and id(scope) not in of_runs:
+            scope = scope.parent
+        return scope is not None
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the system stops, or has stopped: it ends the runs in flight, or leaves them."""
+        return self._actors.closed
 
     def in_flight(self) -> list[RunRecord]:
         """Return the runs that are under way."""

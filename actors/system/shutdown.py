@@ -43,10 +43,11 @@ def shut_down(
 
 def _end_runs(name: str, runs: RunManager, deadline: float) -> list[str]:
     """Wait for the runs in flight and cancel the rest; returns the ids of the runs that were cancelled."""
-    for record in runs.in_flight():
-        record.promise.wait(_left(deadline))
+    while records := runs.in_flight():  # those that were looked for may have begun others
+        if not all(record.promise.wait(_left(deadline)) for record in records):
+            break
     with cancel_hooks.Settling(max(cancel_hooks.AT_HAND, deadline - time.monotonic())):
-        cancelled = runs.cancel_all(f"system {name!r} stopped")
+        cancelled = runs.cancel_all(f"system {name!r} stopped", deadline)
     runs.rest()
     runs.executors.stop()
     runs.memories.stop()

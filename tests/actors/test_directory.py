@@ -20,7 +20,7 @@ from understudy.testing import ScriptedModel, says
 
 @pytest.fixture
 def directory() -> Directory:
-    return Directory("shop", lambda agent: Player, lambda turn: None, EventStream("shop"))
+    return Directory("shop", lambda agent: Player, lambda turn: None, EventStream("shop"), lambda: False)
 
 
 def agent(id: str) -> us.Agent:

@@ -679,7 +679,7 @@ def test_a_system_that_stops_cancels_the_runs_that_wait_before_those_that_they_w
     error = outer[0].exception(WAIT)
 
     assert isinstance(error, us.RunCancelled)
-    assert str(error).endswith("system 'shop' stopped")
+    assert str(error).endswith("system 'shop' stopped, and has no store, which would have kept the run")
     assert len(cancelled) == 2
 
 
