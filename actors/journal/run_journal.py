@@ -63,7 +63,7 @@ class RunJournal:
         self.failed = False
         """Whether the store failed, so that the run is left for a later process."""
         self.is_left = False
-        """Whether the run is left for a later process if it is cancelled now: its system stops."""
+        """Whether the run is left for a later process: its system stops, and cancels it."""
         self.over = False
         self._is_ending = False
         """Whether this process is about to end the run, or has ended it."""
@@ -200,6 +200,18 @@ class RunJournal:
         """Write a row in a transaction that does more, if the run is not over. Raises `LeaseLost` as `check_held`."""
         if self._claim is not None and (self.over or not self._table.put(sql, self._claim, row)):
             self.check_held(sql)
+
+    def leave(self) -> bool:
+        """Leave the run for a later process, because it is about to be cancelled; False if its end is being noted."""
+        with self._lock:
+            self.is_left = not self._is_ending
+            return self.is_left
+
+    def may_end(self) -> bool:
+        """Have the run not be left any more, because its driver is about to end it; False if it was left before."""
+        with self._lock:
+            self._is_ending = not self.is_left
+            return self._is_ending
 
     def end(self, ending: str, also: Callable[[Sql], object] | None = None, rows: Sequence[JournalRow] = ()) -> None:
         """Note that the run is over, or waits for a person. Blocks for the store; a second call does nothing.

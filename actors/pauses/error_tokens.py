@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from understudy.actors.runs.record import RunRecord
 
 PATIENCE = 5.0  # Seconds for the store; it answers in milliseconds, and the error must be told in any case.
-AT_LEAST = (
-    0.5  # Seconds of these when a system stops, also where its time is over: a store that is only busy answers in them.
-)
+AT_LEAST = 1.0  # Seconds of these also where the time of a system that stops is over: the store may only be busy.
 
 
 class ErrorTokens:
@@ -119,7 +117,7 @@ class ErrorTokens:
         if begins and self._late:
             writing.fail(StoreError("the store has not answered for some time"))
         deadline = self.deadline
-        patience = PATIENCE if deadline is None else min(PATIENCE, max(AT_LEAST, deadline - time.monotonic()))
+        patience = PATIENCE if deadline is None else patience_until(deadline)
         if not writing.wait(patience):
             with self._lock:  # around both: a write that came too late then removes itself from the set
                 if writing.fail(StoreError(f"the store did not answer within {patience:g} s")):
@@ -150,6 +148,11 @@ class ErrorTokens:
             safely(record, self._tokens.revoke, token, record)
             if isinstance(self._tokens, StoredPauses):
                 record.revision += 1  # the store keeps the number of the pause that was withdrawn
+
+
+def patience_until(deadline: float) -> float:
+    """Return for how many seconds a store is waited for whose system is to have stopped at a moment on the monotonic clock."""
+    return min(PATIENCE, max(AT_LEAST, deadline - time.monotonic()))
 
 
 def _ended_around(record: RunRecord, error: UnderstudyError) -> bool:

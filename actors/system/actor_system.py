@@ -459,7 +459,7 @@ class ActorSystem:
         """Refuse new work, let runs end and actors stop for up to `timeout` seconds in all, and give up on the rest.
 
         Runs under way may begin runs inside of them until then. Those that are not over end with `RunCancelled`; with a store
-        they are left there, for its token or for `recover`. A store that hangs is waited for half a second more.
+        they are left there, for its token or for `recover`. A store that hangs is waited for a second more.
         Runs come first, then the actors, the last one spawned first, then subscribers that have events to hear. A second
         call does nothing. A Ctrl-C gives up on all at once and is raised again.
 

@@ -176,10 +176,17 @@ class Journaling:
         else:
             record.journal.journal.end("complete", keep)
 
-    def leave(self, record: RunRecord) -> None:
-        """Leave a run, which is about to be cancelled because the system stops, for a later process to go on with."""
-        if record.journal is not None:
-            record.journal.journal.is_left = True
+    def leave(self, record: RunRecord) -> bool:
+        """Leave a run, which is about to be cancelled because the system stops, for a later process to go on with.
+
+        Returns:
+            False if its driver is about to end it.
+        """
+        return record.journal is None or record.journal.journal.leave()
+
+    def may_end(self, record: RunRecord) -> bool:
+        """Whether a run, which its driver is about to end, is not left; else it is about to be cancelled."""
+        return record.journal is None or record.is_inner or record.journal.journal.may_end()
 
     def ended(self, record: RunRecord) -> None:
         """Note that a run has ended. Does not block."""

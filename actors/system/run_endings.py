@@ -79,7 +79,7 @@ class SystemRunEndings(RunEndings[RunRecord]):
             self._check_hold(record)
             commit = record.remember(outcome, epoch)
             self._save_session(record, epoch)
-            if not record.hold(epoch):
+            if not record.hold(epoch) or not self._journaling.may_end(record):
                 return
             self._tokens.finish(record)
             self._journaling.end_complete(record, outcome)
@@ -102,6 +102,8 @@ class SystemRunEndings(RunEndings[RunRecord]):
 
     def _leave(self, record: RunRecord, outcome: Outcome[object], phase: RunPhase, epoch: int) -> None:
         token: str = getattr(outcome, "token", "")
+        if not self._journaling.may_end(record):  # what cancels the run takes the token for its error
+            return
         self._journaling.end(record, phase, outcome)
         safely(record, record.cell.worked)
         ended = record.end(outcome, phase, epoch=epoch)
@@ -129,6 +131,8 @@ class SystemRunEndings(RunEndings[RunRecord]):
     def fail(self, record: RunRecord, error: BaseException, epoch: int) -> bool:
         if not record.hold(epoch):
             return False
+        if not self._journaling.may_end(record):
+            return True
         safely(record, record.log.end_children)  # first: the number of the next event is stored with the run
         if isinstance(error, LeaseLost):
             record.forget_changes()
@@ -168,7 +172,7 @@ class SystemRunEndings(RunEndings[RunRecord]):
     # --- called by anyone
 
     def hurry(self, deadline: float) -> None:
-        """Wait for a store that hangs no longer than until a moment on the monotonic clock: the system stops."""
+        """Wait for tokens until a moment on the monotonic clock, for the system stops; longer where the store may only be busy."""
         self._error_tokens.deadline = deadline
 
     def cannot_go_on(self, record: RunRecord, failure: BaseException, epoch: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from understudy.actors.journal.run_journals import RunJournals
 from understudy.actors.journal.run_owners import RunOwners
 from understudy.actors.memory.conversations import Conversations
 from understudy.actors.memory.memories import Memories
+from understudy.actors.pauses.error_tokens import patience_until
 from understudy.actors.pauses.stored_pauses import StoredPauses
 from understudy.actors.pauses.tokens import Tokens
 from understudy.actors.run_view.errors import named
@@ -248,8 +250,11 @@ class RunManager(RunHost[RunRecord]):
         records = self.in_flight()
         records.reverse()
         records.sort(key=lambda record: len(record.link.begun_in))
-        for record in records:
-            self.journaling.leave(record)  # all of them first: the end of one may have others cancelled, as in a map
+        # All of them first: the end of one may have others cancelled.
+        ending = [record for record in records if not self.journaling.leave(record)]
+        until = time.monotonic() + patience_until(deadline)
+        for record in ending:  # the store has its end, or is about to
+            record.promise.wait(max(0.0, until - time.monotonic()))
         for record in records:
             # Without a store, a token works only while the system runs, and the system stops.
             safely(record, partial(self.endings.cancel, kept=self.stores), record, why)

@@ -18,10 +18,18 @@ from tests.support.gates import Gate
 from tests.support.killing import Effects, Runner
 from tests.support.scripts import WAIT, eventually, finished
 from tests.support.stores import DictStore
+from understudy.actors.stores.runs import RunTable
 from understudy.actors.system.actor_system import runs_of
 from understudy.testing import calls, says
 
 WORDS = ["p", "q"]
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for a store of a busy machine."""
+    monkeypatch.setattr("understudy.actors.pauses.error_tokens.AT_LEAST", WAIT)
+    monkeypatch.setattr("understudy.actors.pauses.error_tokens.PATIENCE", WAIT)
 
 
 class Stage:
@@ -218,6 +226,7 @@ def leave_by_interrupt(system: us.ActorSystem) -> None:
 @pytest.mark.parametrize(
     ("stop", "by_token"), [(stop_at_once, True), (leave_by_interrupt, False)], ids=["token", "recover"]
 )
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_a_run_that_is_not_over_in_time_is_left_and_goes_on_wherever_it_stood(
     shape: tuple[Shape, int], stop: Callable[[us.ActorSystem], object], by_token: bool, tmp_path: Path
@@ -332,6 +341,7 @@ def test_the_runs_of_a_map_whose_next_input_is_refused_are_not_cancelled(
     assert (len(effects.noted), effects.repeated) == (6, [])
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_turn_that_the_stop_of_its_system_cuts_off_goes_on_with_the_token_of_its_error(
     store: str, effects: Effects
 ) -> None:
@@ -376,7 +386,7 @@ def test_a_system_stops_although_its_store_hangs(store: str, effects: Effects) -
 
     assert hangs
     assert isinstance(error, us.RunCancelled)
-    assert "It has no token: the store did not answer within 0.5 s" in error.__notes__
+    assert "It has no token: the store did not answer within 1 s" in error.__notes__
     (again,) = us.ActorSystem("shop", store=store).recover(runners=[runner])
     check(again.result(WAIT), effects, 18)
 
@@ -397,6 +407,133 @@ def test_a_store_that_hangs_is_waited_for_once_when_a_system_stops() -> None:
     hangs.open()
 
     assert [getattr(handle.exception(0.0), "token", None) for handle in handles] == [""] * 20
+
+
+# --- at the moment of the stop
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_run_whose_end_is_being_noted_ends(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, end = Gate(), RunTable.end
+
+    def held(*given: Any, **named: Any) -> bool:
+        gate()
+        return end(*given, **named)
+
+    monkeypatch.setattr(RunTable, "end", held)
+    agent = us.Agent("clerk", model=us.FunctionModel(lambda _: says("done")))
+    system = us.ActorSystem("shop", store=store)
+    handle = agent.submit("go", system=system)
+    assert gate.entered.wait(WAIT)
+    with ThreadPoolExecutor(1) as pool:
+        stopping = pool.submit(system.stop, 0.0)
+        eventually(lambda: runs_of(system).is_stopping, "the system stops")
+        gate.open()
+
+        assert stopping.result(WAIT) == ()
+    assert finished(handle.result(0.0)).text == "done"
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize("answer", [says("done"), us.AuthenticationError("no key"), calls("ask_user", question="Who?")])
+def test_a_run_that_comes_to_its_end_after_it_was_left_goes_on_later(
+    answer: us.ModelTurn | Exception, store: str
+) -> None:
+    first, second = Gate(), Gate()
+
+    def agent(id: str, gate: Gate, then: us.ModelTurn | Exception) -> us.Agent:
+        def next_turn(request: us.ModelRequest) -> us.ModelTurn:
+            was_held = gate.entered.is_set()
+            gate()
+            if isinstance(then, Exception) and not was_held:
+                raise then
+            return says("done") if was_held or isinstance(then, Exception) else then
+
+        return us.Agent(id, model=us.FunctionModel(next_turn), tools=[us.ask_user])
+
+    early, late = agent("early", first, answer), agent("late", second, says("done"))
+    system = us.ActorSystem("shop", store=store)
+    handles = [each.submit("go", system=system) for each in (early, late)]
+    assert first.entered.wait(WAIT) and second.entered.wait(WAIT)
+    record = runs_of(system).find(handles[0].run_id)
+    assert record is not None
+    driver = record.driver
+    assert driver is not None
+
+    def let_it_end(_: object) -> None:
+        """Let the other run come to its end, on the thread that stops the system, before that cancels it."""
+        first.open()
+        eventually(lambda: driver.returned, "the driver has done what it can")
+
+    handles[1].add_done_callback(let_it_end)
+    system.stop(0.0)
+    second.open()
+
+    assert all(isinstance(handle.exception(0.0), us.RunCancelled) for handle in handles)
+    with us.ActorSystem("shop", store=store) as after:
+        left = {handle.run_id: handle.result(WAIT) for handle in after.recover(runners=[early, late])}
+    assert set(left) == {handle.run_id for handle in handles}
+    assert {outcome.status for outcome in left.values()} <= {"complete", "needs_input"}
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_run_that_a_tool_begins_while_others_are_cancelled_does_not_end_before_the_run_around_it(store: str) -> None:
+    begin, model, other = Gate(), Gate(), Gate()
+    inner = us.Agent("inner", model=us.FunctionModel(model.then(says("late"))))
+
+    def delegate() -> str:
+        """Ask another agent."""
+        begin()
+        return finished(inner.run("go")).text
+
+    turns: list[int] = []
+
+    def next_turn(request: us.ModelRequest) -> us.ModelTurn:
+        turns.append(request.turn)
+        return calls("delegate")
+
+    outer = us.Agent("outer", model=us.FunctionModel(next_turn), tools=[delegate])
+    system = us.ActorSystem("shop", store=store)
+    handle = outer.submit("go", system=system)
+    assert begin.entered.wait(WAIT)
+    last = us.Agent("last", model=us.FunctionModel(other.then(says("late")))).submit("go", system=system)
+    assert other.entered.wait(WAIT)
+
+    def let_it_begin(_: object) -> None:
+        begin.open()
+        assert model.entered.wait(WAIT)
+
+    last.add_done_callback(
+        let_it_begin
+    )  # called on the thread that stops the system, before that comes to the other run
+    system.stop(0.0)
+    for gate in (model, other):
+        gate.open()
+
+    assert model.entered.is_set()
+    assert isinstance(handle.exception(0.0), us.RunCancelled)
+    assert system.in_flight == 0
+    assert turns == [1]
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_run_that_another_one_of_its_whole_had_cancelled_is_left_too(store: str) -> None:
+    gates = [Gate(), Gate()]
+    agents = [us.Agent(f"a{at}", model=us.FunctionModel(gate.then(says("done")))) for at, gate in enumerate(gates)]
+    system = us.ActorSystem("shop", store=store)
+    whole = us.collect([agent.submit("go", system=system) for agent in agents])
+    assert all(gate.entered.wait(WAIT) for gate in gates)
+
+    system.stop(0.0)
+    for gate in gates:
+        gate.open()
+
+    assert isinstance(whole.exception(WAIT), us.RunCancelled)
+    left = us.ActorSystem("shop", store=store).recover(runners=agents)
+    assert [finished(handle.result(WAIT)).text for handle in left] == ["done", "done"]
+
+
+# --- Ctrl-C
 
 
 LISTENS = """

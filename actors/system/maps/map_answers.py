@@ -299,13 +299,11 @@ class Answers(Generator[Answered, None, None]):
         self._cancel(records)
 
     def _cancel(self, records: Iterable[RunRecord]) -> None:
+        if self._waits is None and runs_of(self._system).is_stopping:
+            return  # maybe the map is over only because of that; the system lets its runs end, or leaves them
         for record in records:
             if self._waits is not None:
                 self._waits.leave(record.link)
-            elif runs_of(
-                self._system
-            ).is_stopping:  # the map may be over only because of that; the system leaves the run or ends it
-                continue
             # The runs of a map with a name are kept, so that they go on when it is called again.
             kept = record.options.of_map
             record.host.endings.cancel(record, "the map that it was a part of is over", kept=kept)
