@@ -30,6 +30,7 @@ from understudy.actors.runs.host import RunHost
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.runs.watchdog import Watchdog
 from understudy.actors.tools.executors import Executors
+from understudy.actors.waiting.graph import graph
 from understudy.diagnostics import is_in_handler, mute
 from understudy.errors import CircularAgentCall, LeaseLost
 from understudy.vocabulary.context.ancestry import Link, next_hops
@@ -249,7 +250,7 @@ class RunManager(RunHost[RunRecord]):
         self._why_all_cancelled = why  # before they are looked for, so that none is missed
         records = self.in_flight()
         records.reverse()
-        records.sort(key=lambda record: len(record.link.begun_in))
+        records.sort(key=self._count_waiting)
         # All of them first: the end of one may have others cancelled.
         ending = [record for record in records if not self.journaling.leave(record)]
         until = time.monotonic() + patience_until(deadline)
@@ -259,6 +260,11 @@ class RunManager(RunHost[RunRecord]):
             # Without a store, a token works only while the system runs, and the system stops.
             safely(record, partial(self.endings.cancel, kept=self.stores), record, why)
         return [record.run_id for record in records if record.phase == "cancelled"]
+
+    def _count_waiting(self, record: RunRecord) -> int:
+        """Return how many runs wait for a run, or for one that it was begun in; a run that waits for another one has less."""
+        around = [outer.link for run_id in record.link.begun_in if (outer := self.find(run_id)) is not None]
+        return graph.count_waiting(record.link, *around)
 
     def _cancel_requested(self, run_id: str) -> None:
         """Cancel a run for good, because another process asks for that."""

@@ -259,6 +259,11 @@ class WaitGraph:
         waits = self._by_waiter
         return _walk(start, lambda reached: [link for w in waits.get(reached, ()) for link in w.held_by(held)])
 
+    def count_waiting(self, *links: Link) -> int:
+        """Return how many runs and actors, `links` included, wait for these, directly or through others."""
+        with self._lock:
+            return len(_walk(links, lambda reached: [wait.waiter for wait in self._by_target.get(reached, ())]))
+
     # --- recursion: a runner that calls itself again and again, although nobody may be stuck
 
     def _refuse_recursion(self, wait: Wait) -> None:

@@ -20,6 +20,7 @@ from tests.support.scripts import WAIT, eventually, finished
 from tests.support.stores import DictStore
 from understudy.actors.stores.runs import RunTable
 from understudy.actors.system.actor_system import runs_of
+from understudy.actors.waiting.graph import graph
 from understudy.testing import calls, says
 
 WORDS = ["p", "q"]
@@ -513,6 +514,37 @@ def test_a_run_that_a_tool_begins_while_others_are_cancelled_does_not_end_before
     assert model.entered.is_set()
     assert isinstance(handle.exception(0.0), us.RunCancelled)
     assert system.in_flight == 0
+    assert turns == [1]
+
+
+def test_a_run_that_waits_for_a_later_one_hears_nothing_of_the_stop(store: str) -> None:
+    gate, waits = Gate(), threading.Event()
+    later: list[us.RunHandle[str]] = []
+    turns: list[int] = []
+
+    def wait() -> str:
+        """Wait for the other run."""
+        waits.set()
+        eventually(lambda: bool(later), "the other run has begun")
+        return finished(later[0].result(WAIT)).text
+
+    def next_turn(request: us.ModelRequest) -> us.ModelTurn:
+        turns.append(request.turn)
+        return calls("wait")
+
+    system = us.ActorSystem("shop", store=store)
+    first = us.Agent("first", model=us.FunctionModel(next_turn), tools=[wait]).submit("go", system=system)
+    assert waits.wait(WAIT)
+    later.append(us.Agent("later", model=us.FunctionModel(gate.then(says("late")))).submit("go", system=system))
+    assert gate.entered.wait(WAIT)
+    eventually(lambda: len(graph) > 0, "the first run waits for the later one")
+    # It delays whoever ends the later run for as long as the first one can go on.
+    later[0].add_done_callback(lambda _: eventually(first.done, "the first run is over"))
+
+    system.stop(0.0)
+    gate.open()
+
+    assert isinstance(first.exception(0.0), us.RunCancelled)
     assert turns == [1]
 
 
