@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from datetime import timedelta
 
-from understudy.actors.stores.open_store import check_address, open_store
+from understudy.actors.stores.open_store import check_address, open_store, shown_store
 from understudy.actors.stores.store import Store
 from understudy.actors.threads.forked import Stage, at_fork
 from understudy.vocabulary.checks import UNSET, Unset, checked_seconds, checked_whole
@@ -62,7 +62,8 @@ class PersistentMemory:
         self._own: StoredMemory | None = None
 
     def __repr__(self) -> str:
-        return f"PersistentMemory({'' if self._given is None else repr(self._given)})"
+        given = self._given
+        return f"PersistentMemory({'' if given is None else shown_store(given) if isinstance(given, str) else repr(given)})"
 
     # --- used by hand
 

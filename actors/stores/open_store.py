@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from understudy.vocabulary.checks import is_async, named_safely
 from understudy.vocabulary.runs.pause_store import PauseStore
 
@@ -16,6 +18,9 @@ KINDS = (
 
 DURABLE = {"durability=normal": False, "durability=full": True}
 """Option of an SQLite file -> whether each transaction is on the disk before it is done."""
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
+_HIDING = re.compile("[@?=]")
 
 
 def open_store(given: str | PauseStore | Store | None) -> Store:
@@ -77,20 +82,29 @@ def check_address(url: str) -> None:
     if not rest.startswith("///") or not path:
         raise ValueError(f"store {_shown(url)}: expected three slashes and a path, as in sqlite:///shop.db")
     if path == MEMORY or path == ":memory:":
-        raise ValueError(f"store {url!r}: a database in memory is nobody else's; expected {KINDS}")
+        raise ValueError(f"store {_shown(url)}: a database in memory is nobody else's; expected {KINDS}")
     if "#" in path or "\0" in path:
         raise ValueError(f"store {_shown(url)}: a path has no '?', '#' or NUL here")
     if question and options not in DURABLE:
         raise ValueError(f"store {_shown(url)}: there is one option, {' or '.join(DURABLE)}; got another, or several")
 
 
+def shown_store(url: str) -> str:
+    """Return a URL that names a store for texts, without what may be a password."""
+    if not is_postgres(url):
+        return repr(url)
+    from .postgres.failures import shown_url
+
+    return repr(shown_url(url))
+
+
 def _shown(url: str) -> str:
-    """Return a URL for an error, without what may be a password: addresses of servers hold them before an @ or after a ?."""
+    """Return a URL for an error, without what may be a password: others hold them before an @, and after a ? or an =."""
     scheme, colon, _ = url.partition(":")
     if _is_shown(url):
         return repr(url)
-    return f"{scheme}:…" if colon else "with an '@' or '?' in it"
+    return f"{scheme}:…" if colon and _SCHEME.fullmatch(scheme) else "with an '@', '?' or '=' in it"
 
 
 def _is_shown(url: str) -> bool:
-    return "@" not in url and "?" not in url
+    return not _HIDING.search(url)

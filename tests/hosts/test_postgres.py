@@ -259,6 +259,11 @@ def test_a_statement_is_written_once_for_both_databases(statement: str, read: st
     [
         ("postgresql://ada:pencil@db:5433/shop?sslmode=require", "postgresql://db:5433/shop"),
         ("postgresql:///shop", "postgresql:///shop"),
+        ("postgres://ada@[::1]:5433,other/shop", "postgresql://[::1]:5433,other/shop"),
+        ("postgresql://ada:pen/cil?#@db/shop", "postgresql://…"),
+        ("postgresql://ada:1/pencil@db/shop", "postgresql://…"),
+        ("postgresql://ada:a@pencil@db/shop", "postgresql://…"),
+        ("postgresql://ada:1?pencil@db/shop", "postgresql://db/shop"),
         ("postgresql://db:x/shop", "postgresql://…"),
     ],
 )

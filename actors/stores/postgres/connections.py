@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import threading
 import time
 import weakref
 from contextlib import suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
+
+from .failures import has_stray_at
 
 if TYPE_CHECKING:
     import psycopg
@@ -37,6 +40,11 @@ SETTINGS: dict[str, Any] = {
     "tcp_user_timeout": 15_000,
 }
 """What libpq is told where the URL says nothing."""
+
+BAD_URL = (
+    "its URL cannot be read; expected postgresql://USER:PASSWORD@HOST:PORT/DATABASE?OPTION=VALUE with options of libpq, and each "
+    "of @ / : ? # [ ] % and each space in a user or a password percent-encoded, as urllib.parse.quote(password, safe='') does"
+)
 
 LIFE_TEXT = "CAST(pg_postmaster_start_time() AS text) || CAST(pg_stat_get_bgwriter_stat_reset_time() AS text)"
 LIFE = f"SELECT {LIFE_TEXT}"
@@ -101,9 +109,7 @@ class Connections:
 
     @cached_property
     def _settings(self) -> dict[str, Any]:
-        from psycopg.conninfo import conninfo_to_dict
-
-        given = conninfo_to_dict(self._url)
+        given = _read(self._url)
         ours = " ".join(f"-c {name}={value}" for name, value in SESSION.items())
         theirs = given.get("options") or os.environ.get("PGOPTIONS", "")
         left = {name: value for name, value in SETTINGS.items() if name not in given}
@@ -140,6 +146,19 @@ class Connections:
         if self._pool is not None:
             keep_for_ever(self._pool)  # its end would wait for threads that are not here
         self._begin_anew()
+
+
+def _read(url: str) -> dict[str, Any]:
+    """Return the parts of a URL. Raises `psycopg.ProgrammingError`, which quotes none of them: libpq's own errors have passwords."""
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+
+    with suppress(psycopg.Error):
+        parts = conninfo_to_dict(url)
+        is_clear = "@" not in str(parts.get("host", "")) and re.fullmatch(r"[\d,]*", str(parts.get("port", "")))
+        if is_clear and not has_stray_at(url):
+            return parts
+    raise psycopg.ProgrammingError(BAD_URL)
 
 
 def _learn_life(

@@ -203,7 +203,7 @@ class PostgresDatabase:
                 f"store {self!r}: the connection was lost at the commit, and nobody knows whether it was done "
                 f"({type(error).__name__})",
                 store=repr(self),
-            ) from error
+            ) from _bare(error)
         return was
 
     def leave_to_parent(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import urlsplit
 
 PASSING_STATES = {
     "40001",  # could not be put in a row with others
@@ -28,6 +27,10 @@ CONFLICTS = IN_THE_WAY | {"23505"}
 """Those in which others were in the way of a transaction that makes its keys anew when it is repeated."""
 
 LONGEST = 2_600  # Bytes of all columns of an index; a bit more if they can be compressed.
+
+HIDDEN = "postgresql://…"
+_HOST = r"(?:\[[0-9A-Fa-f:.%]+\]|[\w.%-]*)(?::\d*)?"
+_URL = re.compile(rf"postgres(?:ql)?://(?:[^@/]*@)?({_HOST}(?:,{_HOST})*(?:/[^@?#:\s]*)?)(?:\?[^@]*)?")
 
 _PARAMETER = re.compile(r"(?<!:):([a-z_][a-z0-9_]*)")
 
@@ -96,10 +99,16 @@ def why(error: BaseException, patience: float) -> str:
 
 
 def shown_url(url: str) -> str:
-    """Return a URL of PostgreSQL for errors and logs: host and database, and never the user, the password or options."""
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname or "", f":{parts.port}" if parts.port else ""
-        return f"postgresql://{host}{port}{parts.path}"
-    except ValueError:
-        return "postgresql://…"
+    """Return a URL of PostgreSQL for errors and logs: host and database, and never the user, the password or options.
+
+    A URL of another form is not shown: a password with a character that has a meaning in URLs may be taken for any part of it.
+    """
+    found = _URL.fullmatch(url)
+    return HIDDEN if found is None else f"postgresql://{found[1]}"
+
+
+def has_stray_at(url: str) -> bool:
+    """Whether a URL has an `@` more than libpq takes for the end of the password: a part of it counts as host or database."""
+    rest = url.partition("://")[2]
+    before, _, after = rest.partition("@")
+    return "@" in (rest if "/" in before else after).partition("?")[0]
