@@ -35,7 +35,7 @@ class RunJournals:
         lease: seconds without a beat after which others may take the runs of this process.
 
     Attributes:
-        on_first: called once, before the first run begins here.
+        on_first: called once, before the next run begins here.
         on_cancel: called with the id of a run that this process drives, when another process asks to cancel it; never blocks.
         on_lost: called with the journal of a run that this process drives, and an error, when another process has the run;
             never blocks.
@@ -65,8 +65,7 @@ class RunJournals:
         Raises:
             AgentDown: no thread can be started to beat for this process.
         """
-        if self.on_first is not None:
-            self._tell_first()
+        self.tell_first()
         journal = self._new(run_id)
         self._heartbeat.drive(journal)
         self._driven.add(journal)
@@ -83,7 +82,10 @@ class RunJournals:
         if self.on_lost is not None:
             self.on_lost(journal, error)
 
-    def _tell_first(self) -> None:
+    def tell_first(self) -> None:
+        """Call `on_first`, unless it was called. Raises what it raises."""
+        if self.on_first is None:
+            return
         with self._lock:
             on_first, self.on_first = self.on_first, None
         if on_first is not None:

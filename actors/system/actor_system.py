@@ -91,8 +91,9 @@ class ActorSystem:
             too, and Pykka calls that when an actor of bare Pykka raises `SystemExit` or `KeyboardInterrupt`.
         journal: have runs written into a durable store while they are under way, so that `recover` can go on with them in
             another process. It costs two short transactions for each round of tool calls.
-        recover: `"always"`: until it is stopped, the system looks each 250 ms for runs of its name whose processes died, and goes
-            on with them as the method `recover` does. None: only that method does.
+        recover: `"always"`: the system looks each 250 ms for runs of its name whose processes died, and goes on with them as the method
+            `recover` does. It begins with `with system:`, `start()` or the first run of this process, and ends when it is stopped. After a
+            fork it rests in the parent until the next run there, or `start()`. None: only that method does.
         lease: seconds, at least 1, without a sign of life after which other systems with `recover="always"` take the runs of this
             process for left, although the operating system says that the process is there: it is frozen, or cut off.
         deps, runners, adopt, migrate: with `recover="always"`, as for the method `recover`.
@@ -139,8 +140,8 @@ class ActorSystem:
         self._directory = Directory(name, Maker, hung.give_up, self._events, self._is_inside_run, entered)
         self._runs = self._new_runs(hung)
         self._recoveries = self._new_recoveries()
-        _systems.add(self)
-        self._recoveries.begin()
+        _systems[id(self)] = self
+        self._recoveries.await_first_run()
 
     def _new_runs(self, hung: AbandonedWork) -> RunManager:
         # Ids are unique over processes without a random number per run; over those of all times, if a store has them all.
@@ -152,7 +153,9 @@ class ActorSystem:
         return self._runs.is_inside_run()
 
     def _new_recoveries(self) -> Recoveries:
-        return Recoveries(self._runs, lambda: self._directory.agents, self._recovering, partial(inside, self))
+        return Recoveries(
+            self._runs, lambda: self._directory.agents, self._recovering, partial(inside, self), self.name
+        )
 
     def _leave_to_parent(self) -> None:
         """Make new parts, in a forked child, for those with a lock, a thread or a run; actors spawned before are the parent's."""
@@ -166,7 +169,21 @@ class ActorSystem:
         self._runs.is_of_parent = True
         self._runs = self._new_runs(hung)
         self._recoveries = self._new_recoveries()
-        self._recoveries.begin_with_first_run()
+        if not self._directory.closed:
+            self._recoveries.await_first_run()
+
+    def start(self) -> None:
+        """Have a system with `recover="always"` look for runs that were left, from now on; any other one needs no start.
+
+        `with system:` and the first run of this process do the same. Call it in each process that is to look and may have no run of
+        its own, such as a worker of a web server after its fork. Another call does nothing, but after a fork in this process, when the
+        system rests until its next run, it looks again.
+
+        Raises:
+            AgentDown: the system has stopped, or no thread can be started.
+        """
+        self._directory.refuse_if_closed()
+        self._recoveries.begin()
 
     def runner_of(self, token: str) -> str:
         """Return the id of the runner whose run waits under a token, which is not used up; blocks for the store, if there is one.
@@ -218,6 +235,8 @@ class ActorSystem:
         self._directory.refuse_if_closed()
         with inside(self):
             records = self._recoveries.recover(deps, runners, run_ids, adopt=adopt, migrate=migrate)
+            if records:
+                self._recoveries.begin()
             return [Handle(record) for record in records]
 
     def handle(self, run_id: str) -> StoredRunHandle:
@@ -374,7 +393,8 @@ class ActorSystem:
         agents = self._directory.agents_by_cell()
         actors = [self._figures(cell, agents.get(cell, ())) for cell in self._directory.cells]
         hung, store = self._runs.hung.count(), self._settings.store.figures()
-        return health_of(actors, runs, hung, self._events, store, self._recoveries.parked.told(), limit_figures())
+        parked, why_not = self._recoveries.parked.told(), self._recoveries.why_not
+        return health_of(actors, runs, hung, self._events, store, parked, limit_figures(), why_not)
 
     def _figures(self, cell: ActorCell, agents: Sequence[Agent[object]]) -> ActorFigures:
         tools = [tool for agent in agents for tool in agent.tools_by_name.values()]
@@ -496,6 +516,7 @@ class ActorSystem:
         return self._runs.hung.count()
 
     def __enter__(self) -> Self:
+        self.start()
         return self
 
     def __exit__(
@@ -533,14 +554,24 @@ def inside(system: ActorSystem) -> Generator[None]:
 
 # --- in a forked child, where the parent's threads do not exist and its runs stay the parent's
 
-_systems: weakref.WeakSet[ActorSystem] = weakref.WeakSet()
-"""All systems of this process."""
+_systems: weakref.WeakValueDictionary[int, ActorSystem] = weakref.WeakValueDictionary()
+"""Identity -> system: all of this process."""
+
+
+def _all_systems() -> list[ActorSystem]:
+    found = [ref() for ref in _systems.valuerefs()]  # in one step: another thread may make a system meanwhile
+    return [system for system in found if system is not None]
 
 
 def _leave_systems() -> None:
-    for system in list(_systems):
+    for system in _all_systems():
         system._leave_to_parent()  # pyright: ignore[reportPrivateUsage]  # as above
 
 
+def _rest_in_parent() -> None:
+    for system in _all_systems():
+        system._recoveries.rest()  # pyright: ignore[reportPrivateUsage]  # as above
+
+
 at_fork(Stage.SYSTEMS, begin_anew_in_child)
-at_fork(Stage.SYSTEMS, _leave_systems)
+at_fork(Stage.SYSTEMS, _leave_systems, in_parent=_rest_in_parent)

@@ -79,6 +79,8 @@ class Health:
     """The SQLite file of the system; None if it has none."""
     parked: tuple[ParkedRun, ...] = ()
     """Runs whose processes died, and with which this system could not go on when it tried the last time."""
+    not_recovering: str = ""
+    """Why a system with `recover="always"` takes over no run: it has not begun in this process, or rests after a fork. Else empty."""
     limits: tuple[LimitFigures, ...] = ()
     """The limits of model calls, of each key that this process uses: whatever system or function asks."""
 
@@ -137,6 +139,7 @@ def health_of(
     store: StoreFigures | None,
     parked: tuple[ParkedRun, ...],
     limits: tuple[LimitFigures, ...],
+    not_recovering: str,
 ) -> Health:
     """Put the figures together and judge them."""
     lost = events.letters.counts()
@@ -162,6 +165,7 @@ def health_of(
         store=store,
         parked=parked,
         limits=limits,
+        not_recovering=not_recovering,
     )
 
 

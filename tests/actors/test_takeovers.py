@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 import understudy as us
 from tests.support.gates import Gate
 from tests.support.killing import Effects, killed, worker
-from tests.support.scripts import WAIT, eventually, finished
+from tests.support.scripts import WAIT, eventually, finished, needs_approval
 from understudy.actors.journal.neighbours import Neighbours
 from understudy.actors.journal.run_owners import RunOwner, RunOwners
 from understudy.actors.stores.open_store import open_store
@@ -37,11 +38,15 @@ class Looks:
     """Counts the looks of all systems, and fails some."""
 
     def __init__(self) -> None:
-        self.count = 0
+        self.by_app = Counter[str]()
         self.failing = 0
 
+    @property
+    def count(self) -> int:
+        return self.by_app.total()
+
     def going(self, owners: RunOwners, app: str) -> list[RunOwner]:
-        self.count += 1
+        self.by_app[app] += 1
         if self.failing:
             self.failing -= 1
             raise us.StoreError("the disk is full")
@@ -70,11 +75,8 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
 
 @contextmanager
 def watching(store: str, *runners: us.Runner[Any], **options: Any) -> Generator[us.ActorSystem]:
-    system = us.ActorSystem("shop", store=store, recover="always", runners=runners, **options)
-    try:
+    with us.ActorSystem("shop", store=store, recover="always", runners=runners, **options) as system:
         yield system
-    finally:
-        system.stop()
 
 
 def leave_run(agent: us.Agent, store: str, effects: Effects) -> None:
@@ -94,6 +96,7 @@ def test_a_run_whose_process_is_killed_goes_on_in_a_neighbour(either_store: str,
     with watching(either_store) as system:
         system.spawn(agent)
         leave_run(agent, either_store, effects)
+        system.start()  # it rests after the fork
 
         eventually(lambda: is_all_over(either_store), "the run has ended")
 
@@ -438,29 +441,131 @@ def test_a_system_that_has_stopped_takes_nothing_over(store: str, effects: Effec
     assert not is_all_over(store)
 
 
-def test_a_forked_child_looks_after_its_neighbours_from_its_first_run_on(
-    store: str, effects: Effects, tmp_path: Path
+def threads_that_look() -> int:
+    return len([each for each in threading.enumerate() if each.name == "understudy-takeovers"])
+
+
+def enters(system: us.ActorSystem, store: str) -> None:
+    system.__enter__()
+
+
+def starts(system: us.ActorSystem, store: str) -> None:
+    system.start()
+    system.start()
+
+
+def runs(system: us.ActorSystem, store: str) -> None:
+    system.ref("clerk").submit("go").result(WAIT)
+
+
+def resumes(system: us.ActorSystem, store: str) -> None:
+    asking = worker("asking", Effects(Path("unused")).tool().replace(approval=True), ["a"])
+    waits = needs_approval(asking.run("go", system=us.ActorSystem("shop", store=store)))
+    asking.resume(waits.token, us.Reject("no"), system=system)
+
+
+def recovers(system: us.ActorSystem, store: str) -> None:
+    assert len(system.recover()) == 1
+
+
+@pytest.mark.parametrize("begins", [enters, starts, runs, resumes, recovers])
+def test_a_system_looks_from_its_start_or_first_run_on_and_not_when_it_is_made(
+    begins: Callable[[us.ActorSystem, str], None], store: str, effects: Effects, looks: Looks
+) -> None:
+    agent = worker("clerk", effects.tool(idempotent=True), ["a"])
+    leave_run(agent, store, effects)
+    system = us.ActorSystem("shop", store=store, recover="always", runners=[agent])
+    system.spawn(agent)
+
+    assert system.recover(run_ids=[]) == []
+    assert system.health().not_recovering.startswith("it has not begun in this process; expected a run here, ")
+    assert threads_that_look() == 0
+    begins(system, store)
+    assert system.health().not_recovering == ""
+    assert threads_that_look() == 1
+    eventually(lambda: is_all_over(store), "the run has ended")
+    system.stop()
+    assert system.health().not_recovering == ""
+
+
+def test_a_stopped_system_is_not_started_and_one_that_does_not_recover_needs_no_start(store: str) -> None:
+    system, other = us.ActorSystem("shop", store=store, recover="always"), us.ActorSystem("other")
+    other.start()
+    system.stop()
+
+    for refused in (system.start, system.__enter__):
+        with pytest.raises(us.AgentDown, match="system 'shop' has stopped"):
+            refused()
+    assert (threads_that_look(), other.health().not_recovering) == (0, "")
+
+
+@pytest.mark.parametrize("begins", [starts, runs])
+def test_after_a_fork_a_system_rests_in_the_parent_until_its_next_run_or_start(
+    begins: Callable[[us.ActorSystem, str], None],
+    store: str,
+    effects: Effects,
+    looks: Looks,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    agent = worker("clerk", effects.tool(idempotent=True), ["a"])
+    with watching(store, agent) as system, us.ActorSystem("other", store=store, recover="always") as other:
+        system.spawn(agent)
+        other.spawn(agent)
+        leave_run(agent, store, effects)
+        before = looks.by_app["shop"]
+        other.start()
+        until = looks.by_app["other"] + 5
+        eventually(lambda: looks.by_app["other"] >= until, "so many looks of the other one")
+
+        assert looks.by_app["shop"] <= before + 1  # one that was under way
+        assert not is_all_over(store)
+        assert system.health().not_recovering.startswith("it rests after a fork; expected a run here, ")
+        assert killed(lambda: None) is False
+        assert caplog.text.count("system shop takes over no run of another process: it rests after a fork") == 1
+        begins(system, store)
+        eventually(lambda: is_all_over(store), "the run has ended")
+
+        assert (system.health().not_recovering, threads_that_look()) == ("", 2)
+
+
+@pytest.mark.parametrize("begins", [starts, runs])
+def test_a_forked_child_looks_after_its_neighbours_from_its_start_or_first_run_on(
+    begins: Callable[[us.ActorSystem, str], None], store: str, effects: Effects, tmp_path: Path
 ) -> None:
     agent, told = worker("clerk", effects.tool(idempotent=True), ["a"]), tmp_path / "told"
 
-    def threads() -> list[str]:
-        return [each.name for each in threading.enumerate() if each.name == "understudy-takeovers"]
-
-    def child(system: us.ActorSystem) -> None:
-        before = len(threads())
-        agent.run("go", system=system)
-        told.write_text(f"{before} {len(threads())}")
+    def child() -> None:
+        before = threads_that_look()
+        begins(system, store)
+        told.write_text(f"{before} {threads_that_look()}")
 
     with watching(store, agent) as system:
-        process = os.fork()
-        if process == 0:
-            try:
-                child(system)
-            finally:
-                os._exit(0)
-        os.waitpid(process, 0)
+        system.spawn(agent)
+        killed(child)
 
     assert told.read_text() == "0 1"
+
+
+def test_the_log_says_once_in_each_process_that_no_look_has_begun(
+    store: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    line, told = "takes over no run of another process: it has not begun in this process", tmp_path / "told"
+    monkeypatch.setattr("understudy.actors.system.recovery.takeovers.TELL", 0.01)
+
+    with us.ActorSystem("begun", store=store, recover="always"), us.ActorSystem("none", store=store):
+        system = us.ActorSystem("shop", store=store, recover="always")
+        eventually(lambda: f"system shop {line}" in caplog.text, "the line")
+
+        def child() -> None:
+            caplog.clear()
+            eventually(lambda: f"system shop {line}" in caplog.text, "the line")
+            told.write_text("told")
+
+        killed(child)
+
+    assert caplog.text.count(line) == 1
+    assert told.read_text() == "told"
+    system.stop()
 
 
 def no_deps(run: us.LeftRun) -> None:

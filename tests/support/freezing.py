@@ -15,11 +15,8 @@ LEASE = 1.0
 
 @contextmanager
 def watching(store: str, *agents: us.Agent) -> Generator[us.ActorSystem]:
-    system = us.ActorSystem("shop", store=store, recover="always", runners=agents, lease=LEASE)
-    try:
+    with us.ActorSystem("shop", store=store, recover="always", runners=agents, lease=LEASE) as system:
         yield system
-    finally:
-        system.stop()
 
 
 def stop() -> None:

@@ -28,6 +28,7 @@ class Recoveries:
         spawned: returns the agents that were spawned, by id.
         given: what the system was made with.
         inside: lets code run inside of the system.
+        app: the name of the system.
 
     Attributes:
         parked: the runs that could not go on.
@@ -42,6 +43,7 @@ class Recoveries:
         spawned: Callable[[], Mapping[str, Runner[object]]],
         given: Recovering,
         inside: Callable[[], AbstractContextManager[None]],
+        app: str,
     ) -> None:
         self._runs = runs
         self._spawned = spawned
@@ -50,7 +52,7 @@ class Recoveries:
         self._takeovers: Takeovers | None = None
         if given.is_always:
             neighbours = self._journals().neighbours()
-            self._takeovers = Takeovers(neighbours, self.parked, self._known, self._by_thread, inside)
+            self._takeovers = Takeovers(app, neighbours, self.parked, self._known, self._by_thread, inside)
 
     def _journals(self) -> RunJournals:
         return self._runs.journaling.journals_for("recover")
@@ -90,15 +92,26 @@ class Recoveries:
             self._runs, self._journals(), known, self._given.deps, self.parked, adopt=adopt, migrate=migrate
         )
 
-    def begin(self) -> None:
-        """Look for runs that were left from now on. Raises `AgentDown` when no thread can be started."""
-        if self._takeovers is not None:
-            self._takeovers.begin()
-
-    def begin_with_first_run(self) -> None:
-        """Look from the first run on, in a forked child: many of them run nothing, and end soon."""
+    def await_first_run(self) -> None:
+        """Look for runs that were left from `begin` or the first run on: a process that only imports, or forks, takes none."""
         if self._takeovers is not None:
             self._journals().on_first = self._takeovers.begin
+            self._takeovers.tell_later()
+
+    def begin(self) -> None:
+        """Look from now on, unless that has begun. Raises `AgentDown` when no thread can be started."""
+        if self._takeovers is not None:
+            self._journals().tell_first()
+
+    def rest(self) -> None:
+        """Look no more until `begin` or the next run, in the parent after a fork. Does not block."""
+        if self._takeovers is not None and self._takeovers.rest():
+            self._journals().on_first = self._takeovers.begin
+
+    @property
+    def why_not(self) -> str:
+        """Why a system that is to look for runs does not, in words; empty if there is nothing to say."""
+        return "" if self._takeovers is None else self._takeovers.why_not
 
     def end(self) -> None:
         """Take no further run over; does not block."""

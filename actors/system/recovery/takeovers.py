@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from importlib import import_module
 from logging import ERROR, WARNING
 from typing import TYPE_CHECKING
 
+from understudy.actors.threads.alarms import Alarm, ring_at
 from understudy.diagnostics import emit
 from understudy.errors import AgentDown, StoreError, in_words
 
@@ -23,14 +24,17 @@ if TYPE_CHECKING:
 
 LOOK = 0.25  # Seconds between two looks.
 LONGEST_PAUSE = 5.0  # Seconds between two looks while the store fails.
+TELL = 60.0  # Seconds after which the log says that no look has begun.
+HOW = "expected a run here, `with system:`, or system.start() in each process that is to look"
 LATER = ("understudy.orchestration.journal.accepted_run", "understudy.orchestration.journal.put_together")
 """Modules that a run needs when it is taken over. They load pydantic, which takes some tenths of a second."""
 
 
 class Takeovers:
-    """Goes on with the runs of neighbours that are gone, from `begin` to `end`.
+    """Goes on with the runs of neighbours that are gone, from `begin` to `end`; after a fork it rests until the next `begin`.
 
     Args:
+        app: the name of the system.
         neighbours: those of the system.
         parked: notes the runs that cannot go on.
         runners: returns the agents, groups and workflows that are known now, by id; without one, nothing is looked for.
@@ -40,12 +44,14 @@ class Takeovers:
 
     def __init__(
         self,
+        app: str,
         neighbours: Neighbours,
         parked: ParkedRuns,
         runners: Callable[[], Mapping[str, Runner[object]]],
         recovery: Callable[[Mapping[str, Runner[object]]], Recovery],
         inside: Callable[[], AbstractContextManager[None]],
     ) -> None:
+        self._app = app
         self._neighbours = neighbours
         self._parked = parked
         self._runners = runners
@@ -53,6 +59,9 @@ class Takeovers:
         self._inside = inside
         self._thread: threading.Thread | None = None
         self._ended = threading.Event()
+        self._is_looking = False
+        self._alarm: Alarm | None = None
+        """Rings if no look has begun by then."""
         self._known: Mapping[str, Runner[object]] = {}
         """The runners at the last look."""
         self._parked_of: dict[str, frozenset[str]] = {}
@@ -61,19 +70,64 @@ class Takeovers:
 
     # --- the thread
 
+    def tell_later(self) -> None:
+        """Have the log say in a while that no look has begun, unless one has."""
+        with suppress(RuntimeError):  # there is no thread for it; `why_not` says the same
+            self._alarm = ring_at(time.monotonic() + TELL, self._tell_not_begun)
+
+    def _tell_not_begun(self) -> None:
+        if why := self.why_not:
+            emit(
+                WARNING, "takeovers_not_begun", {}, "system %s takes over no run of another process: %s", self._app, why
+            )
+
+    @property
+    def why_not(self) -> str:
+        """Why nothing is looked for, in words; empty if it is, or the system has stopped."""
+        if self._is_looking or self._ended.is_set():
+            return ""
+        return f"it {'has not begun in this process' if self._thread is None else 'rests after a fork'}; {HOW}"
+
     def begin(self) -> None:
-        """Look from now on. Raises `AgentDown` when no thread can be started."""
+        """Look from now on, also after a rest. Raises `AgentDown` when no thread can be started."""
+        if self._thread is None:
+            self._start()
+        self._is_looking = True
+        self._call_off()
+
+    def _call_off(self) -> None:
+        if self._alarm is not None:
+            self._alarm.call_off()
+
+    def rest(self) -> bool:
+        """Take no further run until `begin`, in the parent after a fork; whether there is a look to end. Does not block."""
+        was, self._is_looking = self._is_looking and not self._ended.is_set(), False
+        self._call_off()  # the children tell it
+        if was:
+            emit(
+                WARNING,
+                "takeovers_rest",
+                {},
+                "system %s takes over no run of another process: %s",
+                self._app,
+                self.why_not,
+            )
+        return was
+
+    def _start(self) -> None:
         for name in LATER:  # not on the thread: a child that is forked during an import hangs in it
             import_module(name)
-        self._thread = threading.Thread(target=self._tick, name="understudy-takeovers", daemon=True)
+        thread = threading.Thread(target=self._tick, name="understudy-takeovers", daemon=True)
         try:
-            self._thread.start()
+            thread.start()
+            self._thread = thread
         except RuntimeError as cause:
             raise AgentDown(f"no thread can be started to look for runs that were left: {cause}") from cause
 
     def end(self) -> None:
         """Take no further run; does not block."""
         self._ended.set()
+        self._call_off()
 
     def wait(self, deadline: float) -> None:
         """Wait until the thread has ended, until a moment on the monotonic clock; never on that thread."""
@@ -84,7 +138,7 @@ class Takeovers:
         pause = LOOK
         with self._inside():
             while not self._ended.wait(pause):
-                pause = self._look_safely(pause)
+                pause = self._look_safely(pause) if self._is_looking else LOOK
 
     def _look_safely(self, pause: float) -> float:
         """Look, whatever fails, and return the pause before the next look."""
@@ -138,7 +192,7 @@ class Takeovers:
         recovery = self._recovery(known)
         left = self._neighbours.left_by(gone)
         for run in left:
-            if self._ended.is_set():
+            if self._ended.is_set() or not self._is_looking:
                 return
             if not self._parked.is_resting(run.run_id):
                 _take(recovery, run, gone.silent_at)
