@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -191,3 +192,19 @@ def test_a_place_or_another_handle_does_not_go_with_runs_inside(form: Any) -> No
 
 class _HasRunId:
     run_id = "r"
+
+
+@pytest.mark.parametrize("front", [us.sse, us.ai_sdk, lambda handle: us.agui(handle, thread_id="t")])
+def test_half_a_surrogate_pair_in_a_key_of_the_arguments_ends_no_stream(front: Callable[[us.RunHandle], Any]) -> None:
+    @us.tool(approval=True)
+    def count(stock: dict[str, int]) -> dict[str, int]:
+        """Count the stock."""
+        return stock
+
+    call = us.ToolCall("c1", "count", {"stock": {"\ud83d": 1}})
+    clerk = us.Agent("clerk", model=us.ScriptedModel([us.ModelTurn((call,))]), tools=[count])
+
+    told = b"".join(front(clerk.submit("go"))).decode()
+
+    assert '\\\\ud83d\\":1' in told or '"\\ud83d":1' in told
+    assert "run_finished" in told or "needs_approval" in told

@@ -37,7 +37,7 @@ def understudy(*words: str) -> int:
     return main(["runs", *words, "--store", URL])
 
 
-def waiting() -> us.NeedsApproval:
+def waiting(order: str = "7") -> us.NeedsApproval:
     """Have a run wait for a person."""
 
     @us.tool(approval=True)
@@ -45,7 +45,7 @@ def waiting() -> us.NeedsApproval:
         """Pay money back."""
         return "paid"
 
-    agent = us.Agent("cashier", model=ScriptedModel([calls("refund", order="7", api_key=KEY)]), tools=[refund])
+    agent = us.Agent("cashier", model=ScriptedModel([calls("refund", order=order, api_key=KEY)]), tools=[refund])
     with us.ActorSystem("shop", store=URL) as system:
         return needs_approval(agent.run("go", system=system, user_id="ada"))
 
@@ -199,6 +199,16 @@ def test_show_hides_secrets_and_has_the_token_of_a_run_that_waits(
     assert KEY not in text
     assert KEY not in json.dumps(data)
     assert (data["token"], data["pauses"][0]["calls"]) == (waits.token, [waits.calls[0].id])
+
+
+def test_export_writes_half_a_surrogate_pair(here: Path) -> None:
+    waits = waiting("\ud83d")
+
+    assert understudy("export", waits.run_id, "-o", "run.json") == 0
+
+    text = (here / "run.json").read_text(encoding="utf-8")
+    assert json.loads(text)["run_id"] == waits.run_id
+    assert "\\ud83d" in text
 
 
 def test_export_has_all_rows_without_secrets_and_without_the_token(here: Path, printed: Printed) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from typing import get_args
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import Enum
+from typing import Any, get_args
 
 import pydantic
 import pytest
@@ -12,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import understudy as us
-from tests.support.run_events import event_values, events, read_sse
+from tests.support.run_events import HALF, event_values, events, read_sse
 from understudy.orchestration.front_ends.sse import HEARTBEAT, encode_event, frame, json_text
+from understudy.vocabulary.messages import JsonValue
 from understudy.vocabulary.runs.events import Event
 
 
@@ -119,6 +123,48 @@ def test_a_number_that_json_has_not_is_null() -> None:
 
     assert told["done"] is None
     assert told["total"] is None
+
+
+class Place(pydantic.BaseModel):
+    stock: Any
+
+
+@dataclass
+class Shelf:
+    stock: Any
+
+
+class Sku(str):
+    pass
+
+
+class Kind(Enum):
+    LOST = HALF
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ({HALF: 1, "b": math.nan, 2: 3}, {HALF: 1, "b": None, "2": 3}),
+        ([({HALF: Decimal(1)},)], [[{HALF: "1"}]]),
+        (Place(stock={HALF: Decimal(1)}), {"stock": {HALF: "1"}}),
+        (Shelf(stock=[Shelf({HALF: {1}})]), {"stock": [{"stock": {HALF: [1]}}]}),
+        (Sku(HALF), HALF),
+        ({"a": [Kind.LOST], HALF: Kind.LOST}, {"a": [HALF], HALF: HALF}),
+    ],
+)
+def test_half_a_surrogate_pair_is_told_wherever_it_stands(value: Any, told: JsonValue) -> None:
+    call = us.ToolCall("c1", "look", {"stock": value})
+    outcome = us.NeedsApproval(run_id="r", calls=(call,), pauses=(us.Pause(id="approval", calls=(call,)),), token="t")
+
+    assert us.event_json(us.ToolStarted(call=call))["call"] == {
+        "id": "c1",
+        "name": "look",
+        "arguments": {"stock": told},
+    }
+    assert us.event_json(us.PartialOutput(output=value, turn=1))["output"] == told
+    assert us.Complete(text="", output=value).to_dict()["output"] == told
+    assert json.loads(json.dumps(outcome.to_dict()))["calls"][0]["arguments"] == {"stock": told}
 
 
 @pytest.mark.parametrize("kind", get_args(Event), ids=lambda kind: str(kind.__name__))

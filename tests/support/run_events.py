@@ -10,16 +10,22 @@ from hypothesis import strategies as st
 import understudy as us
 from understudy.vocabulary.runs.events import Event
 
+HALF = "\ud83d"
+"""Half of a surrogate pair, as models that are cut off write it; UTF-8 has no form for it."""
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 ARGUMENTS = st.dictionaries(TEXTS, st.none() | st.booleans() | st.integers() | TEXTS, max_size=2)
-CALLS = st.builds(us.ToolCall, st.sampled_from(["c1", "c2", "call-1-0"]), st.sampled_from(["look", "pay"]), ARGUMENTS)
+ODD = st.dictionaries(TEXTS | st.just(HALF), TEXTS | st.just({HALF: 1}), max_size=2)
+"""Arguments and outputs with halves too."""
+CALLS = st.builds(
+    us.ToolCall, st.sampled_from(["c1", "c2", "call-1-0"]), st.sampled_from(["look", "pay"]), ARGUMENTS | ODD
+)
 RESULTS = st.builds(us.ToolResult, st.just("c1"), TEXTS, st.booleans())
 ERRORS: st.SearchStrategy[BaseException] = st.sampled_from(
     [ValueError("wrong"), us.RateLimited("slow down", status=429), us.RunCancelled("stopped", token="r.1.x")]
 )
 TURNS = st.builds(us.ModelTurn, st.tuples(st.builds(us.ReasoningPart, TEXTS), st.builds(us.TextPart, TEXTS), CALLS))
 OUTCOMES: st.SearchStrategy[us.Outcome[object]] = st.one_of(
-    st.builds(us.Complete, text=TEXTS, output=TEXTS),
+    st.builds(us.Complete, text=TEXTS, output=TEXTS | ODD),
     st.builds(us.NeedsInput, question=TEXTS, token=st.just("r.1.x")),
     st.builds(us.NeedsApproval, calls=st.tuples(CALLS), token=st.just("r.1.x")),
     st.builds(us.Incomplete, last_text=TEXTS),
@@ -43,7 +49,7 @@ def event_values(kind: type[Event]) -> st.SearchStrategy[Event]:
         "usage": st.just(us.Usage(3, 4)),
         "outcome": OUTCOMES,
         "error": ERRORS,
-        "output": ARGUMENTS,
+        "output": ARGUMENTS | ODD,
         "keys": st.tuples(TEXTS, TEXTS),
     }
     given["time"] = st.floats(0, 4e9)

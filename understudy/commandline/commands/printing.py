@@ -62,7 +62,8 @@ def write(text: str, into: str) -> None:
         UsageMistake: the file cannot be written.
     """
     try:
-        Path(into).write_text(text if text.endswith("\n") else f"{text}\n", encoding="utf-8")
+        whole = text if text.endswith("\n") else f"{text}\n"
+        Path(into).write_text(whole, encoding="utf-8", errors="understudy.json")
     except OSError as error:
         raise UsageMistake(f"-o {into}: the file cannot be written: {error.strerror}") from error
 

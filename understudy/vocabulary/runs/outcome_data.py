@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from enum import Enum
 from math import isfinite
 from typing import Protocol, TypeAlias, cast
 
@@ -61,4 +63,32 @@ def plain_value(value: object) -> JsonValue:
         return value
     from pydantic_core import to_jsonable_python  # pydantic is loaded where there are such values
 
-    return cast(JsonValue, to_jsonable_python(value, inf_nan_mode="null", bytes_mode="base64", serialize_unknown=True))
+    try:
+        return cast(
+            JsonValue, to_jsonable_python(value, inf_nan_mode="null", bytes_mode="base64", serialize_unknown=True)
+        )
+    except UnicodeEncodeError:
+        return _with_halves(value)
+
+
+def _with_halves(value: object) -> JsonValue:
+    """Return a value with half a surrogate pair where pydantic takes none: in a key, or in a text of a class of its own."""
+    match value:
+        case Enum():
+            return plain_value(value.value)
+        case str():
+            return str.__str__(value)
+        case dict():
+            items = cast("dict[object, object]", value).items()
+            return {_plain_key(key): plain_value(each) for key, each in items}
+        case list() | tuple() | set() | frozenset():
+            return [plain_value(each) for each in cast("Iterable[object]", value)]
+        case _:
+            from pydantic import TypeAdapter
+
+            return plain_value(TypeAdapter(type(value)).dump_python(value, warnings=False))
+
+
+def _plain_key(key: object) -> str:
+    value = plain_value(key)
+    return value if isinstance(value, str) else str(key)
