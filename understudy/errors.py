@@ -31,7 +31,8 @@
     │   ├── TokenLeased
     │   ├── LeaseLost
     │   ├── MapInUse
-    │   └── AnswerMissing               a run that waits for a person was to go on without an answer
+    │   └── AnswerRefused               an answer does not fit what a run waits for
+    │       └── AnswerMissing           a run that waits for a person was to go on without an answer
     ├── ActorError                      the runtime could not deliver or finish a message
     │   ├── MailboxFull
     │   ├── AgentDown
@@ -574,7 +575,14 @@ class MapInUse(RunError):
     """A map with this name is under way, in this process or in another one: its results can be had when it is over."""
 
 
-class AnswerMissing(RunError, TypeError):
+class AnswerRefused(RunError, TypeError, ValueError):
+    """An answer does not fit what the run waits for, such as one decision for all calls where a call in doubt needs its own.
+
+    Nothing ran, and the token stays valid.
+    """
+
+
+class AnswerMissing(AnswerRefused):
     """A run that waits for a person was to go on without an answer. Nothing ran, and its token stays valid.
 
     Attributes:

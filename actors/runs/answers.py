@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from understudy.errors import AnswerMissing, ProtocolViolation
+from understudy.errors import AnswerMissing, AnswerRefused, ProtocolViolation
 from understudy.orchestration.agent.pauses import check_answers, sort_answers
 
 from .edited_calls import UnfitArguments, check_edits
@@ -28,21 +28,19 @@ def feed_answer(
 
     Raises:
         AnswerMissing: there is no answer, and the run waits for one.
-        TypeError: the answer is not of the kind the run waits for.
+        AnswerRefused: the answer is not of the kind the run waits for, or arguments of an approval do not fit.
         ProtocolViolation: an answer is for something that does not wait.
-        ValueError: the run belongs to another runner, a limit would be lowered, an incomplete run would
-            stay so, or arguments of an approval do not fit.
+        ValueError: the run belongs to another runner, a limit would be lowered, or an incomplete run would stay so.
     """
     if runner.id != record.runner.id:
         raise ValueError(f"run {record.run_id} belongs to {record.runner.id!r}, not to {runner.id!r}")
     try:
         given = _sorted(record, runner, answer)
-    except UnfitArguments as error:
-        raise ValueError(f"run {record.run_id}: {error}") from None
-    except (TypeError, ProtocolViolation) as error:
+    except (TypeError, UnfitArguments, ProtocolViolation) as error:
         if answer is None:
             raise _missing(record, error) from None
-        raise type(error)(f"run {record.run_id}: {error}") from None
+        kind = ProtocolViolation if isinstance(error, ProtocolViolation) else AnswerRefused
+        raise kind(f"run {record.run_id}: {error}", run_id=record.run_id) from None
     return record.go_on(given, options)
 
 

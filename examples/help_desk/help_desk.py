@@ -7,10 +7,11 @@ provider, set HELP_DESK_MODEL, for example to `openai:gpt-4o`.
 from __future__ import annotations
 
 import os
+import secrets
 import time
 from collections.abc import Iterator
 
-from flask import Flask, Response, abort, request
+from flask import Flask, Response, abort, request, session
 
 import understudy as us
 
@@ -73,13 +74,22 @@ desk = us.Agent(
     system_prompt="You are the help desk of a shop. Look orders up. Offer a refund for an order that is lost.",
     tools=[order_status, refund],
 )
-system = us.ActorSystem("help-desk", store=os.environ.get("HELP_DESK_STORE", "sqlite:///help_desk.db"))
+store = os.environ.get("HELP_DESK_STORE", "sqlite:///help_desk.db")
+system = us.ActorSystem("help-desk", store=store, recover="always", runners=[desk])
 app = Flask(__name__)
+app.secret_key = os.environ.get("HELP_DESK_SECRET") or secrets.token_hex()  # signs the cookie that tells visitors apart
+
+
+@app.before_request
+def begin() -> None:
+    """Have this worker process go on with the runs of those that die, from its first request on."""
+    system.start()
 
 
 @app.post("/ask")
 def ask() -> dict[str, str]:
-    return {"run": desk.submit(request.get_json()["text"], system=system).run_id}
+    visitor = session.setdefault("visitor", secrets.token_hex())
+    return {"run": desk.submit(request.get_json()["text"], system=system, user_id=visitor).run_id}
 
 
 @app.post("/answer")
@@ -91,9 +101,15 @@ def answer() -> dict[str, str]:
 
 @app.get("/runs/<run_id>/events")
 def events(run_id: str) -> Response:
-    """Send the events of a run. A browser that comes back sends the id of its last event, and goes on behind it."""
+    """Send the events of a run to the visitor who began it: its id can be guessed, and the events have texts and tokens.
+
+    A browser that comes back sends the id of its last event, and goes on behind it.
+    """
     try:
-        stream = us.sse(system.handle(run_id), after=request.headers.get("Last-Event-ID"))
+        handle = system.handle(run_id)
+        if "visitor" not in session or handle.status().user_id != session["visitor"]:
+            abort(404)
+        stream = us.sse(handle, after=request.headers.get("Last-Event-ID"))
     except KeyError:
         abort(404)
     except ValueError:

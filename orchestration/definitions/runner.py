@@ -325,7 +325,8 @@ class Runner(ABC, Generic[T_co]):
             TokenUsed: the token was used before.
             SpecChanged: the run was stored with another definition, and `adopt` is false.
             StoreError: the store failed.
-            TypeError: the answer is not of the kind the run waits for, or `session` is no mapping.
+            AnswerRefused: the answer does not fit what the run waits for; nothing ran, and the token stands.
+            TypeError: `session` is no mapping.
             ValueError: the run is another agent's, or a limit would be lowered.
         """
         options = ResumeOptions(

@@ -122,7 +122,7 @@ def test_tokens_of_groups_work_once_and_answers_are_checked(system: us.ActorSyst
     outcome = needs_input(group.run("x", system=system))
 
     assert system.in_flight == 0
-    with pytest.raises(TypeError, match="got a text, and 2 questions were asked"):
+    with pytest.raises(us.AnswerRefused, match="got a text, and 2 questions were asked"):
         group.resume(outcome.token, "Ada", system=system)
     with pytest.raises(ValueError, match="max_turns"):
         group.resume(outcome.token, {pause.id: "Ada" for pause in outcome.pauses}, max_turns=3, system=system)
@@ -226,7 +226,7 @@ def test_an_approval_with_arguments_that_do_not_fit_is_refused_at_any_depth_and_
 
     assert [call.name for call in waiting.calls] == ["pay"]
     assert waiting.pauses[0].path == ("desk", "panel", "lead", "cashier")
-    with pytest.raises(ValueError, match="argument 'nope'"):
+    with pytest.raises(us.AnswerRefused, match="argument 'nope'"):
         group.resume(waiting.token, us.Approve({"cents": 2, "nope": 1}), system=another())
     outcome = group.resume(waiting.token, {waiting.pauses[0].id: us.Approve({"cents": 2})}, system=another())
 

@@ -231,10 +231,10 @@ def test_a_token_nobody_issued_is_unknown() -> None:
 @pytest.mark.parametrize(
     ("answer", "options", "error", "words"),
     [
-        ("yes", {}, TypeError, ""),
-        (None, {}, TypeError, ""),
-        (7, {}, TypeError, ""),
-        ({"call-1-0": "yes"}, {}, TypeError, ""),
+        ("yes", {}, us.AnswerRefused, ""),
+        (None, {}, us.AnswerMissing, ""),
+        (7, {}, us.AnswerRefused, ""),
+        ({"call-1-0": "yes"}, {}, us.AnswerRefused, ""),
         ({"nobody": us.Approve()}, {}, us.ProtocolViolation, "nobody"),
         (us.Approve(), {"max_iterations": 1}, ValueError, "max_iterations can only be raised"),
     ],

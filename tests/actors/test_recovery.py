@@ -106,7 +106,7 @@ def test_a_result_can_be_given_only_for_a_call_in_doubt() -> None:
     agent = us.Agent("clerk", model=us.ScriptedModel([calls("act"), says("done")]), tools=[act])
     waits = needs_approval(agent.run("go"))
 
-    with pytest.raises(TypeError, match=r"pass Approve\(\) or Reject"):
+    with pytest.raises(us.AnswerRefused, match=r"pass Approve\(\) or Reject"):
         agent.resume(waits.token, us.Happened("it is done"))
 
 
@@ -121,7 +121,7 @@ def test_one_decision_for_all_calls_does_not_cover_a_call_in_doubt(
     waits = needs_approval(recovered(agent, store))
     system = us.ActorSystem("shop", store=store)
 
-    with pytest.raises(TypeError, match="each of c0, which may have happened"):
+    with pytest.raises(us.AnswerRefused, match="each of c0, which may have happened"):
         agent.resume(waits.token, answer, system=system)
 
     assert "in doubt" in waits.completion_reason

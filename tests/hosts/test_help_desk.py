@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import signal
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+import understudy as us
+from tests.support.killing import killed
 from tests.support.paths import ROOT
+from tests.support.scripts import eventually
 
 
 @pytest.fixture
@@ -72,6 +77,47 @@ def test_an_answer_counts_once_and_only_a_yes_is_a_yes(desk: ModuleType) -> None
 
     assert again.status_code == 409 and "has been used" in again.get_json()["error"]
     assert "said no" in events_of(client, run)[-1]["outcome"]["text"]
+
+
+def test_a_run_is_told_to_the_visitor_who_began_it_alone(desk: ModuleType) -> None:
+    client, other, stranger = (desk.app.test_client() for _ in range(3))
+    run = client.post("/ask", json={"text": "Where is my order 7?"}).get_json()["run"]
+    other.post("/ask", json={"text": "Where is my order 8?"})
+    nobodys = desk.desk.submit("Where is my order 7?", system=desk.system).run_id
+
+    for reader in (other, stranger):
+        for id in (run, nobodys):
+            assert reader.get(f"/runs/{id}/events").status_code == 404
+    assert text_of(events_of(client, run)).startswith("Let me look that up.")
+
+
+class Deadly:
+    def get(self, order: int, unknown: str) -> str:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return unknown
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is killed after a fork")
+def test_a_worker_goes_on_with_the_run_of_a_killed_one_and_refuses_a_yes_to_a_call_in_doubt(
+    desk: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_killed() -> None:
+        monkeypatch.setattr(desk, "ORDERS", Deadly())
+        desk.desk.run("Where is my order 7?", system=desk.system)
+
+    assert killed(is_killed)
+    client = desk.app.test_client()
+    assert client.get("/").status_code == 200
+    eventually(lambda: len(desk.system.pending()) == 1, "the run waits for a decision")
+    (waits,) = desk.system.pending()
+    (pause,) = desk.system.handle(waits.run_id).pauses()
+
+    for approve in (True, False):
+        answer = client.post("/answer", json={"token": waits.token, "approve": approve})
+        assert answer.status_code == 409 and "may have happened" in answer.get_json()["error"]
+    again = dict.fromkeys(pause.in_doubt, us.Approve())
+    assert desk.desk.resume(waits.token, again, system=desk.system).status == "needs_approval"
+    desk.system.stop()
 
 
 def test_a_run_that_is_not_there_is_not_found(desk: ModuleType) -> None:
