@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from understudy.errors import AnswerMissing, AnswerRefused, ProtocolViolation
 from understudy.orchestration.agent.pauses import check_answers, sort_answers
+from understudy.orchestration.front_ends.interrupts import is_id
 
 from .edited_calls import UnfitArguments, check_edits
 from .record import RunRecord
@@ -40,8 +41,17 @@ def feed_answer(
         if answer is None:
             raise _missing(record, error) from None
         kind = ProtocolViolation if isinstance(error, ProtocolViolation) else AnswerRefused
-        raise kind(f"run {record.run_id}: {error}", run_id=record.run_id) from None
+        raise kind(f"run {record.run_id}: {_without_tokens(error, answer)}", run_id=record.run_id) from None
     return record.go_on(given, options)
+
+
+def _without_tokens(error: Exception, answer: Answer) -> str:
+    """Return the text of an error without ids that front ends were sent: they hold the token, which still works."""
+    text = str(error)
+    for key in answer if isinstance(answer, Mapping) else ():
+        if isinstance(key, str) and is_id(key):  # pyright: ignore[reportUnnecessaryIsInstance]  # of users
+            text = text.replace(repr(key), "of a front end, which us.answers_of reads")
+    return text
 
 
 def _missing(record: RunRecord, error: Exception) -> AnswerMissing:

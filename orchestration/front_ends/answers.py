@@ -66,7 +66,8 @@ def _sorted(given: Sequence[Given]) -> Answers:
         known = answer.get(id.pause_id)
         calls = dict(known) if isinstance(known, Mapping) else {}
         if id.call_id in calls or (known is not None and (id.call_id is None or not isinstance(known, Mapping))):
-            raise ValueError(f"there are two answers with the id {str(id)!r}")
+            about = "the question" if id.call_id is None else f"the call {id.call_id!r}"
+            raise ValueError(f"there are two answers about {about} of one pause")
         if isinstance(each, str):
             answer[id.pause_id] = each
         elif id.call_id is not None:
@@ -94,7 +95,7 @@ def _of_entry(id: InterruptId, entry: JsonObject) -> str | Decision:
             raise ValueError("a question cannot be cancelled: the run waits for a text")
         return Reject("cancelled by the user")
     if status != "resolved":
-        raise ValueError(f"the status of an answer must be 'resolved' or 'cancelled', got {status!r}")
+        raise ValueError(f"the status of an answer must be 'resolved' or 'cancelled', got {_kind(status)}")
     payload = entry.get("payload")
     if id.call_id is None:
         return _text(payload.get("answer") if isinstance(payload, Mapping) else payload, "the answer to a question")
@@ -129,7 +130,7 @@ def _of_parts(asked: JsonObject, said: JsonObject | None) -> Iterator[Given]:
         elif part.get("type") == "tool-approval-response":
             yield _approval_id(part.get("approvalId")), _decision(part, None)
         elif part.get("state") == "approval-requested":
-            raise ValueError(f"the call {part.get('toolCallId')!r} waits for an approval, and the request holds none")
+            raise ValueError("a call of the message waits for an approval, and the request holds none")
         elif part.get("state") == "approval-responded":
             given: JsonObject = approval if isinstance(approval, Mapping) else {}
             yield _approval_id(given.get("id")), _decision(given, None)
@@ -193,4 +194,7 @@ def _check(is_right: object, expected: str, given: object) -> None:
 
 
 def _kind(value: object) -> str:
-    return "nothing" if value is None else repr(value) if isinstance(value, (bool, str, int)) else type(value).__name__
+    """Say what was given. A text is not quoted: it may be an id with a token that works."""
+    if isinstance(value, str):
+        return "a text"
+    return "nothing" if value is None else repr(value) if isinstance(value, (bool, int)) else type(value).__name__

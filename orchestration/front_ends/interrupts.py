@@ -13,6 +13,8 @@ from understudy.vocabulary.messages import ToolCall
 from understudy.vocabulary.runs.outcomes import NeedsApproval, NeedsInput, Pause
 
 QUESTION, CALL = "question", "call"
+UNKNOWN = "no run waits for an answer with this id; expected one that us.agui or us.ai_sdk has sent, unchanged"
+"""Without the id: it may hold a token that works."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +79,10 @@ def parsed_id(text: str) -> InterruptId:
         case [token, of, pause_id, kind, call] if kind == CALL:
             call_id = _unquoted(call)
         case _:
-            raise ValueError(f"no run waits for an answer with the id {text!r}")
+            raise ValueError(UNKNOWN)
     found = InterruptId(_unquoted(token), int(of) if of.isascii() and of.isdigit() else 0, _unquoted(pause_id), call_id)
     if not found.token or found.of < 1 or str(found) != text:
-        raise ValueError(f"no run waits for an answer with the id {text!r}")
+        raise ValueError(UNKNOWN)
     return found
 
 

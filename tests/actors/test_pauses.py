@@ -253,6 +253,16 @@ def test_an_answer_of_the_wrong_kind_is_refused_and_the_token_stands(
     assert finished(agent.resume(token, us.Approve())).text == "ok"
 
 
+def test_an_id_that_a_front_end_was_sent_is_not_quoted_for_it_holds_the_token() -> None:
+    agent = scripted(calls("refund", order="7", cents=1), says("ok"), tools=[refund])
+    token = needs_approval(agent.run("go")).token
+
+    with pytest.raises(us.ProtocolViolation, match="nothing waits under the id of a front end") as caught:
+        agent.resume(token, {f"{token}/1/approval/call/call-1-0": us.Approve()})
+
+    assert token not in str(caught.value)
+
+
 def test_a_session_goes_on_where_the_run_paused() -> None:
     def write(ctx: us.ToolContext, word: str) -> str:
         before = ctx.session.get("word")

@@ -141,6 +141,13 @@ BAD: list[tuple[Any, str]] = [
     (resume(), "no answer"),
     ({"resume": {}}, "must be a list"),
     (resume("yes"), "must be an object"),
+    (REFUND, "must be a JSON object"),
+    ({"resume": REFUND}, "must be a list"),
+    (resume(REFUND), "must be an object"),
+    (resume(resolved("t.1/", {"approved": True})), "no run waits"),
+    (resume({"interruptId": REFUND, "status": REFUND}), "status"),
+    (resume(resolved(REFUND, {"approved": REFUND})), "must be true or false"),
+    ({"messages": [message({"state": "approval-requested", "toolCallId": REFUND})]}, "holds none"),
     (resume({"payload": {"approved": True}}), "interruptId"),
     (resume(resolved("c1", {"approved": True})), "no run waits"),
     (resume(resolved("t.1/0/approval/call/c1", {"approved": True})), "no run waits"),
@@ -170,8 +177,10 @@ BAD: list[tuple[Any, str]] = [
 
 @pytest.mark.parametrize(("body", "why"), BAD)
 def test_a_body_of_another_shape_is_an_error(body: Any, why: str) -> None:
-    with pytest.raises(ValueError, match=why):
+    with pytest.raises(ValueError, match=why) as caught:
         us.answers_of(body)
+
+    assert "t.1" not in str(caught.value)
 
 
 JSON: st.SearchStrategy[Any] = st.recursive(
