@@ -194,7 +194,11 @@ class _HasRunId:
     run_id = "r"
 
 
-@pytest.mark.parametrize("front", [us.sse, us.ai_sdk, lambda handle: us.agui(handle, thread_id="t")])
+def agui(handle: us.RunHandle) -> Any:
+    return us.agui(handle, thread_id="t")
+
+
+@pytest.mark.parametrize("front", [us.sse, us.ai_sdk, agui])
 def test_half_a_surrogate_pair_in_a_key_of_the_arguments_ends_no_stream(front: Callable[[us.RunHandle], Any]) -> None:
     @us.tool(approval=True)
     def count(stock: dict[str, int]) -> dict[str, int]:
