@@ -16,7 +16,7 @@ from typing import TypeVar, assert_never
 
 from understudy.actors.cells.cell import Cell
 from understudy.actors.run_view.errors import timed_out
-from understudy.actors.run_view.log import Conflict, Retried
+from understudy.actors.run_view.log import Retried
 from understudy.actors.runs.child_runs import begun, changes_of, continued, refuse_call, saved_inner, unfinished
 from understudy.actors.runs.group_children import Inside
 from understudy.actors.runs.group_record import GroupRunRecord, Woken
@@ -148,9 +148,7 @@ class GroupDriver(Woken):
 
     def _complete(self, outcome: Complete[str] | Incomplete) -> None:
         record = self._record
-        conflicts = record.lay_changes(self._epoch)
-        if conflicts:
-            record.log.note(Conflict(conflicts))
+        record.lay_changes(self._epoch)
         told = done_outcome(record, outcome)
         record.tell_ending(self._epoch, told)
         record.end_children(self._epoch)

@@ -80,6 +80,7 @@ def run_rows(run: JournaledRun, part: JournalPart) -> list[JournalRow]:
         input=run.input_text,
         machine="",
         removed=tuple(sorted(removed)) if run.is_inner else (),
+        began_with=run.session.began_with() if run.is_inner else {},
         seen={} if run.stored is None else dict(run.stored.versions),
         unsaved=tuple(sorted(unsaved)),
         user_id=run.options.user_id,

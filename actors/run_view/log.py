@@ -77,7 +77,7 @@ class ChildEnded:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Runs inside of this one left keys of the session in different ways."""
+    """Calls of this run, or runs inside of it, that ran at the same time left keys of the session in different ways."""
 
     keys: tuple[str, ...]
 
@@ -237,6 +237,12 @@ class RunLog:
                     listener.wake()
         if with_line and self.line_writer is not None:
             self.line_writer(fact)
+
+    def note_conflicts(self, found: Iterable[Iterable[str]]) -> None:
+        """Note which keys of the session are in conflict, if any are."""
+        keys = sorted({key for each in found for key in each})
+        if keys:
+            self.note(Conflict(tuple(keys)), with_line=False)
 
     def _add_held(self) -> None:
         if self._held:

@@ -453,9 +453,13 @@ class AgentRunRecord(RunRecord):
     def _take(self, results: Sequence[Executed]) -> None:
         """Feed results; call it under the lock."""
         assert self.machine is not None
-        for _, overlay in results:
-            if overlay is not None:
-                overlay.commit()
+        changed = [overlay for _, overlay in results if overlay is not None and overlay.is_changed]
+        if len(changed) > 1:  # of calls that were under way together: none has seen what the others changed
+            before = dict(self.session)
+            for overlay in changed:
+                overlay.since = before if overlay.since is None else overlay.since
+        if changed:
+            self.log.note_conflicts([overlay.commit() for overlay in changed])
         if self.journal is not None:
             for came, _ in results:
                 self.journal.closed(place_of_call(self.machine.state.turns, came.call_id))

@@ -78,7 +78,10 @@ def continued(outer: RunRecord, runner: Runner[object], paused: PausedChild, sco
     from understudy.orchestration.saving.saved_run import SavedRun
 
     saved = SavedRun.from_json(paused.saved)
-    below = replace(saved, session=dict(outer.session))
+    began = saved.began_with
+    seen = {key: value for key, value in outer.session.items() if key not in began}
+    seen.update({key: value[0] for key, value in began.items() if value})
+    below = replace(saved, session=seen)
     # Its definition is part of that of the run around it, which was compared, or adopted, when that one was loaded.
     child = outer.host.load(
         below,
@@ -109,7 +112,7 @@ def _part_of(outer: RunRecord, child: RunRecord, place: str) -> RunRecord:
 
 def changes_of(session: SessionOverlay, child: RunRecord) -> SessionOverlay:
     """Return what the child changed, as changes to the session of the run around it."""
-    overlay = SessionOverlay(session)
+    overlay = SessionOverlay(session, child.session.below)
     overlay.changes.update(child.session.changes)
     overlay.removed = child.session.removed
     return overlay
@@ -118,7 +121,8 @@ def changes_of(session: SessionOverlay, child: RunRecord) -> SessionOverlay:
 def saved_inner(child: RunRecord) -> str:
     """Return a paused child as text: of the session only what it changed, for the rest belongs to the run around it."""
     changes, removed = child.session.lasting_changes()
-    return replace(saved_run(child), session=changes, removed=tuple(sorted(removed))).to_json()
+    began = child.session.began_with()
+    return replace(saved_run(child), session=changes, removed=tuple(sorted(removed)), began_with=began).to_json()
 
 
 def unfinished(child: RunRecord, outcome: Incomplete) -> UnfinishedRun:

@@ -184,7 +184,7 @@ class GroupRunRecord(RunRecord):
             if self.machine.expects(position) and take_child(self.machine, position, child, self.endings):
                 self.artifacts.take(f"{CHILD}/{position}/", child.artifacts.snapshot())
                 if self.shares_session:
-                    changes_of(self.session, child).commit()
+                    self.log.note_conflicts([changes_of(self.session, child).commit()])
             self.under_way.pop(position, None)
 
     def retry_failed(self) -> None:
@@ -339,7 +339,7 @@ class GroupRunRecord(RunRecord):
                 do(self.machine)
                 self._take_artifacts(position)
                 if overlay is not None and self.shares_session:
-                    overlay.commit()
+                    self.log.note_conflicts([overlay.commit()])
             if self.journal is not None:
                 self.journal.closed(place_of_child(position))
             inside = self.children.pop(position, None)
@@ -356,17 +356,17 @@ class GroupRunRecord(RunRecord):
             if artifacts:
                 self.artifacts.take(f"{CHILD}/{position}/", artifacts)
 
-    def lay_changes(self, epoch: int) -> tuple[str, ...]:
-        """Lay the changes of children that had copies of the session over it; returns the keys in conflict."""
+    def lay_changes(self, epoch: int) -> None:
+        """Lay the changes of children that had copies of the session over it, and note the keys in conflict."""
         if self.shares_session:
-            return ()
+            return
         with self.lock:
             self._check(epoch)
             changes, removed, conflicts = self.machine.changes
             overlay = SessionOverlay(self.session)
             overlay.changes, overlay.removed = changes, removed
             overlay.commit()
-        return tuple(sorted(conflicts))
+            self.log.note_conflicts([conflicts])
 
     def _say(self) -> None:
         ids = [inside.record.runner.id for inside in islice(self.children.values(), TOLD)]

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 from understudy import errors
 from understudy.errors import RunError, UnderstudyError, UnfinishedRun, labelled, message_of
 from understudy.orchestration.agent.state import PausedChild
+from understudy.vocabulary.context.session_values import is_same
 from understudy.vocabulary.fast_init import fast_init
 from understudy.vocabulary.messages import JsonValue, Part, Usage
 from understudy.vocabulary.runs.outcomes import Complete, Pause
@@ -150,12 +151,13 @@ def merged(results: Iterable[ChildResult]) -> tuple[dict[str, JsonValue], frozen
     conflicts: set[str] = set()
     for result in results:
         for key, value in result.changes.items():
-            if key in removed or (key in changes and changes[key] != value):
+            if key in removed or (key in changes and not is_same(changes[key], value)):
                 conflicts.add(key)
             removed.discard(key)
             changes[key] = value
         for key in result.removed:
-            if changes.pop(key, None) is not None:
+            if key in changes:
                 conflicts.add(key)
+                del changes[key]
             removed.add(key)
     return changes, frozenset(removed), frozenset(conflicts)

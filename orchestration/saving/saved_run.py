@@ -31,6 +31,8 @@ class SavedRun:
     """The values of the session without `temp:` keys; for an inner run only the values that it changed."""
     removed: tuple[str, ...] = ()
     """Keys that an inner run removed from the session."""
+    began_with: Mapping[str, tuple[JsonValue, ...]] = field(default_factory=dict[str, "tuple[JsonValue, ...]"])
+    """Of an inner run: each key that it changed -> the value when it began, or nothing if there was none."""
     seen: Mapping[str, int] = field(default_factory=dict[str, int])
     """Keys of stored session values -> the version that the run knows; empty for an inner run."""
     unsaved: tuple[str, ...] = ()

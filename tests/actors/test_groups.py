@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
 
@@ -15,6 +15,7 @@ from understudy.actors.runs.group_record import GroupRunRecord
 from understudy.actors.system.actor_system import runs_of
 from understudy.actors.threads import pool
 from understudy.actors.waiting.graph import graph
+from understudy.orchestration.group.children import ChildResult, merged
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 from understudy.vocabulary.messages import user_message
 
@@ -193,6 +194,28 @@ def test_keys_that_children_left_differently_are_told_and_the_last_child_counts(
 
     assert [event.keys for event in handle.events() if isinstance(event, us.SessionConflict)] == [("x",)]
     assert session["x"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [(None, "removed"), (1, True), (1, 1.0)], ids=["none-removed", "1-true", "1-1.0"]
+)
+def test_values_that_python_holds_to_be_equal_and_json_does_not_are_left_differently(
+    one: us.JsonValue, other: us.JsonValue, system: us.ActorSystem
+) -> None:
+    def child(id: str, value: us.JsonValue) -> us.Agent:
+        def write(ctx: us.ToolContext) -> str:
+            """Write."""
+            if value == "removed":
+                del ctx.session["x"]
+            else:
+                ctx.session["x"] = value
+            return "written"
+
+        return us.Agent(id, model=ScriptedModel([calls("write"), says(id)]), tools=[us.tool(write)])
+
+    handle = us.ParallelAgent("p", [child("a", one), child("b", other)]).submit("go", session={"x": 0}, system=system)
+
+    assert [event.keys for event in handle.events() if isinstance(event, us.SessionConflict)] == [("x",)]
 
 
 def test_of_first_only_what_the_winner_changed_counts(system: us.ActorSystem) -> None:
@@ -410,24 +433,14 @@ def test_nothing_is_left_of_a_group_that_is_over(system: us.ActorSystem) -> None
 # --- failures of drivers
 
 
-class Treacherous(str):
-    """Text that fails once when it is compared, which a group does with what its children wrote."""
-
-    failures: int
-
-    def __ne__(self, other: object) -> bool:
-        if self.failures:
-            self.failures -= 1
-            raise MemoryError("the group's driver hit a fault")
-        return str.__ne__(self, other)
-
-    __hash__ = str.__hash__
-
-
-def conflicting(failures: int, count: Callable[[], object]) -> us.ParallelAgent:
+def writers(failures: int, count: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> us.ParallelAgent:
     """Make a group whose driver fails so often when both children are done."""
-    value = Treacherous("1")
-    value.failures = failures
+    left = [MemoryError("the group's driver hit a fault") for _ in range(failures)]
+
+    def failing_merge(results: Iterable[ChildResult]) -> tuple[dict[str, us.JsonValue], frozenset[str], frozenset[str]]:
+        if left:
+            raise left.pop()
+        return merged(results)
 
     def child(id: str, wrote: str) -> us.Agent:
         def write(ctx: us.ToolContext) -> str:
@@ -439,14 +452,17 @@ def conflicting(failures: int, count: Callable[[], object]) -> us.ParallelAgent:
         model = FunctionModel(lambda request: calls("write") if len(request.messages) == 1 else says(id))
         return us.Agent(id, model=model, tools=[us.tool(write)])
 
-    return us.ParallelAgent("p", [child("a", value), child("b", "2")])
+    monkeypatch.setattr("understudy.orchestration.group.group_run.merged", failing_merge)
+    return us.ParallelAgent("p", [child("a", "1"), child("b", "2")])
 
 
-def test_a_group_goes_on_after_its_driver_failed_and_no_child_runs_twice(system: us.ActorSystem) -> None:
+def test_a_group_goes_on_after_its_driver_failed_and_no_child_runs_twice(
+    system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
     session, crashes = us.SessionState(), list[us.RunCrashed]()
     wrote = list[None]()
     with system.subscribe(crashes.append, us.RunCrashed):
-        group = conflicting(2, lambda: wrote.append(None))
+        group = writers(2, lambda: wrote.append(None), monkeypatch)
         outcome = finished(group.run("x", session=session, system=system, timeout=WAIT))
         eventually(lambda: len(crashes) == 2, "both failures were told")
 
@@ -456,9 +472,9 @@ def test_a_group_goes_on_after_its_driver_failed_and_no_child_runs_twice(system:
     assert {type(crash.error) for crash in crashes} == {MemoryError}
 
 
-def test_a_group_whose_drivers_keep_failing_is_poison(system: us.ActorSystem) -> None:
+def test_a_group_whose_drivers_keep_failing_is_poison(system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(us.AgentCrashed) as caught:
-        conflicting(99, lambda: None).run("x", system=system, timeout=WAIT)
+        writers(99, lambda: None, monkeypatch).run("x", system=system, timeout=WAIT)
 
     assert [type(cause) for cause in caught.value.causes] == [MemoryError] * 3
 

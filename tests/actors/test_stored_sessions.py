@@ -458,6 +458,106 @@ def test_parallel_children_do_not_see_one_another_s_changes_in_place(shop: us.Ac
     assert given == {"items": [1]}
 
 
+# --- calls and runs inside of one run, at the same time
+
+
+def adder(*, together: bool, approval: bool = False) -> us.Agent:
+    """Make an agent that puts its input into the cart; two runs of it read the cart before one of them writes it."""
+    both = threading.Barrier(2)
+
+    def add(ctx: us.ToolContext, item: str) -> str:
+        cart = ctx.session.setdefault("cart", [])
+        assert isinstance(cart, list)
+        if together:
+            both.wait(WAIT)
+        cart.append(item.split()[-1])  # of a task that depends on others, the end of its prompt
+        return "added"
+
+    def model(request: us.ModelRequest) -> us.ModelTurn:
+        made = len(request.messages) // 2
+        wanted = [calls("add", item=request.messages[0].text), *([calls("pay")] if approval else []), says("ok")]
+        return wanted[made]
+
+    return us.Agent("adder", model=FunctionModel(model), tools=[add, us.tool(approval=True)(pay)])
+
+
+def two_calls(name: str, argument: str) -> us.ScriptedModel:
+    return ScriptedModel([calls(name, **{argument: "tea"}) + calls(name, **{argument: "cake"}), says("ok")])
+
+
+def together(kind: str, *, overlap: bool = True) -> us.Agent | us.Workflow | us.ParallelAgent:
+    one = adder(together=overlap)
+    if kind == "calls":
+        return us.Agent(
+            "lead", model=two_calls("add", "item"), tools=one.tools, max_parallel_calls=None if overlap else 1
+        )
+    if kind == "sub-agents":
+        return us.Agent(
+            "lead", model=two_calls("adder", "input"), sub_agents=[one], max_parallel_calls=None if overlap else 1
+        )
+    if kind == "tasks":
+        after = [] if overlap else ["x"]
+        return us.Workflow(
+            "w", tasks=[us.Task("x", one, prompt="tea"), us.Task("y", one, prompt="cake", dependencies=after)]
+        )
+    task = us.Task("each", one, prompt="${item}", for_each="${list}", dependencies=["list"])
+    listed = us.Task("list", us.Agent("lister", model=FunctionModel(lambda request: says('["tea", "cake"]'))))
+    return us.Workflow("w", tasks=[listed, task], max_parallel=None if overlap else 1)
+
+
+KINDS = ["calls", "sub-agents", "tasks", "items"]
+
+
+def in_conflict(events: list[us.Event]) -> list[tuple[str, ...]]:
+    return [each.keys for each in events if isinstance(each, us.SessionConflict)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_change_that_another_one_of_the_same_run_replaces_unseen_is_told_once(kind: str) -> None:
+    given = us.SessionState({"cart": ["start"], "other": 1})
+
+    with us.ActorSystem("shop") as system:
+        handle = together(kind).submit("go", session=given, system=system)
+        told = in_conflict(list(handle.events(inner=True)))
+
+    assert told == [("cart",)]
+    assert len(cast("list[str]", given["cart"])) == 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_after_another_sees_what_those_before_changed_and_nothing_is_told(kind: str) -> None:
+    given = us.SessionState({"cart": ["start"]})
+
+    with us.ActorSystem("shop") as system:
+        handle = together(kind, overlap=False).submit("go", session=given, system=system)
+        told = in_conflict(list(handle.events(inner=True)))
+
+    assert told == []
+    assert given["cart"] == ["start", "tea", "cake"]
+
+
+@pytest.mark.parametrize("kind", ["sub-agents", "tasks"])
+def test_a_run_inside_that_paused_replaces_what_others_changed_meanwhile_and_says_so(
+    kind: str, elsewhere: tuple[us.ActorSystem, us.ActorSystem]
+) -> None:
+    one, other = elsewhere
+    slow, quick = adder(together=False, approval=True), adder(together=False).replace(id="quick")
+    runner: us.Agent | us.Workflow
+    if kind == "sub-agents":
+        both = calls("adder", input="tea") + calls("quick", input="cake")
+        runner = us.Agent("lead", model=ScriptedModel([both, says("ok")]), sub_agents=[slow, quick])
+    else:
+        runner = us.Workflow("w", tasks=[us.Task("x", slow, prompt="tea"), us.Task("y", quick, prompt="cake")])
+    given: dict[str, us.JsonValue] = {"cart": ["start"]}
+
+    outcome = paused(runner.run("go", session=given, system=one))
+    assert outcome.session["cart"] == ["start", "cake"]
+    handle = runner.submit_resume(outcome.token, us.Approve(), system=other)
+
+    assert in_conflict(list(handle.events(inner=True))) == [("cart",)]
+    assert handle.result(WAIT).session["cart"] == ["start", "tea"]
+
+
 # --- a store that fails
 
 

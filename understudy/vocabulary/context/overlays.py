@@ -27,13 +27,22 @@ def _is_temporary(key: str) -> bool:
 _NOTHING: frozenset[str] = frozenset()
 
 
+def _agree(key: str, one: Mapping[str, JsonValue], other: Mapping[str, JsonValue]) -> bool:
+    """Whether two views have the same value for a key, or none."""
+    if key not in one or key not in other:
+        return key not in one and key not in other
+    return is_same(one[key], other[key])
+
+
 class SessionOverlay(MutableMapping[str, JsonValue]):
     """Changes to a session, for code of the runtime's: reads fall through to the view below, writes stay here."""
 
-    __slots__ = ("_base", "changes", "removed")
+    __slots__ = ("_base", "changes", "removed", "since")
 
-    def __init__(self, base: Mapping[str, JsonValue]) -> None:
+    def __init__(self, base: Mapping[str, JsonValue], since: Mapping[str, JsonValue] | None = None) -> None:
         self._base = base
+        self.since = since
+        """The values that the changes were made from; None if nobody else can have changed the view below since."""
         self.changes: dict[str, JsonValue] = {}
         self.removed = _NOTHING
 
@@ -88,15 +97,40 @@ class SessionOverlay(MutableMapping[str, JsonValue]):
         """Whether the view below, without the changes, has this value, or no value for the key."""
         return key not in self._base or is_same(self._base[key], value)
 
-    def commit(self) -> None:
-        """Write the changes to the underlying view, if it can be written to."""
-        if not self.changes and not self.removed:
-            return
+    def commit(self) -> frozenset[str]:
+        """Write the changes to the underlying view, if it can be written to.
+
+        Returns:
+            The keys in conflict: others have changed them since, in another way, and that is lost.
+        """
         base = self._base
-        if isinstance(base, MutableMapping):
-            base.update(self.changes)
-            for key in self.removed:
-                base.pop(key, None)
+        if not self.is_changed or not isinstance(base, MutableMapping):
+            return _NOTHING
+        lost = _NOTHING if self.since is None else self._lost(self.since)
+        base.update(self.changes)
+        for key in self.removed:
+            base.pop(key, None)
+        return lost
+
+    def _lost(self, since: Mapping[str, JsonValue]) -> frozenset[str]:
+        ours = self.changes
+        return frozenset(
+            [
+                key
+                for key in (*ours, *self.removed)
+                if not _agree(key, self._base, since) and not _agree(key, self._base, ours)
+            ]
+        )
+
+    @property
+    def below(self) -> Mapping[str, JsonValue]:
+        """The view below; of a run inside of another one, the values that it began with."""
+        return self._base
+
+    def began_with(self) -> dict[str, tuple[JsonValue, ...]]:
+        """Return what the view below has for each key that leaves the run changed: its value, or nothing."""
+        changes, removed = self.lasting_changes()
+        return {key: (self._base[key],) if key in self._base else () for key in (*changes, *sorted(removed))}
 
     def lasting_changes(self) -> tuple[SessionValues, frozenset[str]]:
         """Return the changes that leave the run: copies of the values set, and keys removed."""

@@ -260,7 +260,10 @@ class ChildFinished(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionConflict(_Event):
-    """Children of a parallel group changed the same session keys in different ways; the last child wins."""
+    """Calls of a turn, or children, that ran at the same time changed the same session keys in different ways.
+
+    The later one wins: in the order of the calls, of a parallel group's children, and of the ends of a workflow's tasks.
+    """
 
     keys: tuple[str, ...]
 
