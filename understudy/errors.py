@@ -440,7 +440,7 @@ class InvalidOutput(RunError):
 class CircularAgentCall(RunError):
     """A run would wait for itself, directly or through others. Raised before the wait, where it would close the cycle.
 
-    Its `.token` is empty.
+    A run that the waiting code submitted, and that leads to a runner which waits already, is cancelled. Its `.token` is empty.
 
     Attributes:
         path: ids of agents, addresses of actors, and conversations and memories on the way, the first one again at the end.

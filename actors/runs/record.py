@@ -485,6 +485,7 @@ class RunRecord(Ownership, ABC):
             doing, self.doing = self.doing, ""
             self.step_deadline = inf
             self.link.over = True  # first of all: code that hears of the end is no longer inside of the run
+            self.link.drop = None
             # It refers to us: a run that is over should go at once, not at a garbage collection.
             driver, self.driver = self.driver, None
         # From here on nothing may keep the promise from completing: nobody else would ever complete it.

@@ -37,6 +37,7 @@ from .run_manager import RunManager
 
 RAISED = {"max_iterations": 0, "max_turns": 1, "max_continues": 0, "max_output_retries": 0}
 """Limits that `resume` can raise, and the lowest of each."""
+REFUSED = "the code that submitted it was refused to wait for it"
 
 
 class ThreadRuntime:
@@ -160,6 +161,8 @@ def _prepare_again(
 
 def _launched(system: ActorSystem, record: RunRecord) -> Handle:
     handle = Handle(record)
+    if record.link.begun_in:
+        record.link.drop = partial(record.host.endings.cancel, record, REFUSED, kept=record.is_resumed)
     try:
         record.host.launch(record)
     except BaseException:  # an interrupt: nobody gets the handle, so nobody could end the run

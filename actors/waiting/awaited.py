@@ -41,6 +41,7 @@ class CallLink(Link):
         self.runner = run.runner
         self.run_id = ""  # a run that the call begins is begun in the run of the call
         self.begun_in = ()
+        self.drop = None
         self.over = False
         self.permits = ()
         self.run = run

@@ -13,8 +13,9 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import TypeAlias, TypeVar
 
+from understudy.actors.threads import cancel_hooks
 from understudy.actors.threads.forked import Stage, at_fork
-from understudy.errors import CircularAgentCall
+from understudy.errors import CircularAgentCall, RunError
 from understudy.vocabulary.context.ancestry import (
     Ancestry,
     Link,
@@ -109,13 +110,18 @@ class WaitGraph:
             RunError: too many would wait for one another.
         """
         wait = _wait_of(waiter, awaited, scope, refuse)
-        with self._lock:
-            self._add(wait)
-            try:
-                self._refuse_cycle(wait)
-            except BaseException:
-                self._remove(wait)
-                raise
+        unwanted: list[Link] = []
+        try:
+            with self._lock:
+                self._add(wait)
+                try:
+                    self._refuse_cycle(wait)
+                except BaseException as error:
+                    unwanted = self._unwanted(wait, error)
+                    self._remove(wait)
+                    raise
+        finally:
+            _drop(unwanted)
         return wait
 
     def begin_unawaited(self, waiter: Link, awaited: Awaited, scope: Scope | None) -> Wait:
@@ -139,14 +145,18 @@ class WaitGraph:
     def tightened(self, future: Expecting) -> None:
         """Refuse the waits for `future` that close a cycle, now that one member less can end it."""
         refused: list[tuple[Refuse, CircularAgentCall]] = []
+        unwanted: list[Link] = []
         with self._lock:
             for wait in list(self._by_choice.get(future, ())):
                 path = None if wait.refuse is None else self._cycle(wait)
                 if path is not None and wait.refuse is not None:
+                    error = circular(*_ids(path))
+                    unwanted += self._unwanted(wait, error)
                     self._remove(wait)  # of two waits that close one cycle, only the first is refused
-                    refused.append((wait.refuse, circular(*_ids(path))))
+                    refused.append((wait.refuse, error))
         for refuse, error in refused:
             refuse(error)
+        _drop(unwanted)
 
     # --- races: waits for any one of several runs that come and go
 
@@ -282,6 +292,17 @@ class WaitGraph:
         ids = _ids([*_way(deep, _farthest(deep)), *reversed(_way(below, _farthest(below)))])
         check_depth(len(ids), ids[0], ids[-1])
 
+    def _unwanted(self, wait: Wait, error: BaseException) -> list[Link]:
+        """Return the runs that the waiter submitted and that are to end, as the wait for them is refused.
+
+        Each of them could submit the next one for ever: it leads to a runner that waits for it, or the chain is too long.
+        """
+        submitted = [link for link in wait.links if link.drop is not None and wait.asks(link)]
+        if not submitted or not isinstance(error, CircularAgentCall):
+            return submitted if isinstance(error, RunError) else []
+        runners = {id(link.runner) for link in self._above(wait.waiter)}
+        return [link for link in submitted if any(id(each.runner) in runners for each in self._below_asked([link]))]
+
     def _above(self, *called: Link) -> Walk:
         """Return `called` and their callers that cannot go on before they are over, directly or through others."""
         found: Walk = dict.fromkeys(called)
@@ -327,6 +348,15 @@ def _wait_of(waiter: Link, awaited: Awaited, scope: Scope | None, refuse: Refuse
     if call is not None:  # the call waits until its thread goes on, also after its scope is over
         wait.of_call = Wait(call, awaited, None, None)
     return wait
+
+
+def _drop(unwanted: Iterable[Link]) -> None:
+    """Cancel runs, and wait for nothing that they do about it."""
+    with cancel_hooks.Settling(0.0):
+        for link in unwanted:
+            drop = link.drop  # one that is over by now has none
+            if drop is not None:
+                drop()
 
 
 def _anybody(_: Link) -> bool:

@@ -7,7 +7,9 @@ import queue
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 
+import pykka
 import pytest
 
 import understudy as us
@@ -241,12 +243,14 @@ def test_runs_may_be_nested_to_the_limit_and_past_it_both_ends_of_the_chain_are_
 
 def test_the_limit_holds_for_runs_that_were_submitted_and_then_waited_for() -> None:
     refused = threading.Event()
+    cut_off: list[us.RunHandle[str]] = []
 
     def begin(inner: us.Agent) -> str:
         handle = inner.submit("go")
         try:
             return text(handle.result(WAIT))
         except us.RunError:
+            cut_off.append(handle)
             refused.set()
             raise
 
@@ -255,6 +259,7 @@ def test_the_limit_holds_for_runs_that_were_submitted_and_then_waited_for() -> N
         return "held"
 
     assert TOO_DEEP in text(deep(MAX_DEPTH + 1, begin, hold).run("go"))
+    assert isinstance(cut_off[0].exception(WAIT), us.RunCancelled)
 
 
 # --- submitted, and perhaps waited for
@@ -331,8 +336,8 @@ def test_nobody_may_begin_to_wait_for_what_has_called_it_back() -> None:
         with caught:
             handle.result(WAIT)
         gate.set()
-        eventually(handle.done, "b ended, for the second run of a did")
-        return text(handle.result())
+        assert isinstance(handle.exception(WAIT), us.RunCancelled)
+        return "refused"
 
     def hold() -> str:
         assert gate.wait(WAIT)
@@ -341,7 +346,7 @@ def test_nobody_may_begin_to_wait_for_what_has_called_it_back() -> None:
     b = make("b", back)
     a = make("a", to_b, hold)
 
-    assert text(a.run("go")) == "inner | held | held"
+    assert text(a.run("go")) == "refused | held"
     assert caught.paths == [("a", "b", "a")]
 
 
@@ -369,7 +374,71 @@ def test_what_one_s_callee_submitted_is_begun_by_oneself() -> None:
 
     assert text(a.run("go")) == "went on"
     assert caught.paths == [("a", "a")]
-    assert text(later.handle.result(WAIT)) == "later"
+    assert isinstance(later.handle.exception(WAIT), us.RunCancelled)
+
+
+def awaited(handle: us.RunHandle[str]) -> object:
+    async def wait() -> object:
+        return await handle
+
+    return asyncio.run(wait())
+
+
+WAYS: dict[str, Callable[[us.RunHandle[str]], object]] = {
+    "result": lambda handle: handle.result(WAIT),
+    "events": lambda handle: list(handle.events(timeout=WAIT)),
+    "collect": lambda handle: us.collect([handle, handle]).result(WAIT),
+    "first": lambda handle: us.first([handle]).result(WAIT),
+    "map": lambda handle: handle.map(lambda outcome: outcome).result(WAIT),
+    "get_all": lambda handle: pykka.get_all([handle], timeout=WAIT),
+    "await": awaited,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("through", ["itself", "another", "one seat", "a conversation"])
+def test_what_was_submitted_is_cancelled_if_the_wait_for_it_closes_a_circle(
+    way: str, through: str, system: us.ActorSystem
+) -> None:
+    asked = count()
+    most = 40  # of which the model ends the circle itself
+
+    def model(request: us.ModelRequest) -> us.ModelTurn:
+        return says("end") if request.tool_results or next(asked) >= most else calls("again")
+
+    def again() -> str:
+        WAYS[way](next_one.submit("go on", system=system, conversation_id=conversation))
+        return "went on"
+
+    conversation, memory = ("c-1", us.InMemoryMemory()) if through == "a conversation" else (None, None)
+    tool = us.tool(max_parallel=1 if through == "one seat" else None, timeout=None)(again)
+    me = us.Agent("me", model=FunctionModel(model), tools=[tool], memory=memory)
+    other = us.Agent("other", model=FunctionModel(model), tools=[tool])
+    next_one = other if through == "another" else me
+
+    me.run("go", system=system, conversation_id=conversation)
+    eventually(lambda: system.in_flight == 0, "nothing goes on")
+
+    assert next(asked) < most / 2
+
+
+def test_a_run_that_is_not_on_the_circle_goes_on_when_the_wait_for_it_is_refused(system: us.ActorSystem) -> None:
+    caught, gate = Caught(), threading.Event()
+    others: list[us.RunHandle[str]] = []
+
+    def again() -> str:
+        others.append(other.submit("go", system=system))
+        with caught:
+            others[0].join(me.submit("again", system=system)).result(WAIT)
+        gate.set()
+        return "refused"
+
+    other = make("other", acting("hold", lambda: str(gate.wait(WAIT))))
+    me = make("me", again)
+
+    assert text(me.run("go", system=system)) == "refused"
+    assert text(others[0].result(WAIT)) == "True"
+    assert caught.paths == [("me", "me")]
 
 
 # --- circles between runs that began apart

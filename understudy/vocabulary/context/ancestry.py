@@ -37,12 +37,13 @@ class Link:
         runner: the definition that runs, compared by identity; its id is for people.
         run_id: the id of the run.
         begun_in: ids of the runs that waited for the code that started this one, even if that code did not wait.
+        drop: cancels the run, if code inside of a run submitted it; None for other runs, and once it is over.
         over: whether the run ended or paused, so that nobody waits for it any more.
         permits: the permits for the runs that start inside of this one.
         conversation_id: the conversation of the run; None if the caller gave none.
     """
 
-    __slots__ = ("begun_in", "conversation_id", "over", "permits", "run_id", "runner")
+    __slots__ = ("begun_in", "conversation_id", "drop", "over", "permits", "run_id", "runner")
 
     def __init__(self, runner: Runner, run_id: str, conversation_id: str | None = None) -> None:
         callers = current_ancestry()
@@ -50,6 +51,7 @@ class Link:
         self.run_id = run_id
         self.conversation_id = conversation_id
         self.begun_in: tuple[str, ...] = tuple([link.run_id for link in callers]) if callers else ()
+        self.drop: Callable[[], object] | None = None
         self.over = False
         self.permits = permits_in_force()
 
