@@ -101,7 +101,7 @@ def _in_round(round_: ToolRound) -> str:
     if not ids or len(set(ids)) < len(ids):
         return f"a round of calls {ids}"
     named = (round_.waiting, round_.results, round_.questions, round_.children, round_.reasons)
-    noted = (round_.approved, round_.guarded, round_.reviewed)
+    noted = (round_.approved, round_.edited, round_.guarded, round_.reviewed)
     strange = sorted({id for ids_ in (*named, *noted) for id in ids_}.difference(ids))
     if strange:
         return f"a round of calls {ids} with answers for {strange}"

@@ -10,6 +10,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from understudy.errors import ProtocolViolation
+from understudy.vocabulary.context.session_values import is_same
 from understudy.vocabulary.messages import ToolResult
 from understudy.vocabulary.runs.outcomes import Approve, Decision, Reject
 from understudy.vocabulary.tools.reconciling import Happened
@@ -83,6 +84,8 @@ def take_decisions(round_: ToolRound, decisions: Mapping[str, Decision]) -> None
                 round_.results[call.id] = ToolResult(call.id, text, name=call.name)
             case Approve(arguments=arguments) if arguments is not None:
                 calls[position] = repair(call, RepairCall(arguments=arguments))
+                if not is_same(dict(arguments), dict(call.arguments)) and call.id not in round_.edited:
+                    round_.edited += (call.id,)
             case _:
                 pass
     round_.calls = tuple(calls)

@@ -155,6 +155,7 @@ def _guarded(
             if call.id in round_.approved and arguments != call.arguments:
                 # A person approved other arguments than these, so they must be asked again.
                 round_.approved = tuple([each for each in round_.approved if each != call.id])
+                round_.edited = tuple([each for each in round_.edited if each != call.id])
                 must_wait = True
             _wait(round_, call.id, must_wait)
             call = repair(call, RepairCall(arguments=arguments))

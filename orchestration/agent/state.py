@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
@@ -55,6 +56,8 @@ class ToolRound:
     """Call id -> a callback's reason for asking a person about it."""
     approved: tuple[str, ...] = ()
     """Ids of the calls that a person approved."""
+    edited: tuple[str, ...] = ()
+    """Ids of the calls that a person approved with other arguments; the model is told."""
     guarded: tuple[str, ...] = ()
     """Ids of the calls that callbacks decided about; a person's approval removes the id, so callbacks see it again."""
     reviewed: tuple[str, ...] = ()
@@ -99,7 +102,18 @@ class ToolRound:
 
     def message(self) -> Message:
         """Return the one history message that answers every call, in call order."""
-        return Message("user", tuple([self.results[call.id] for call in self.calls]))
+        results = [self.results[call.id] for call in self.calls]
+        if self.edited:  # the model's own message has the arguments that it wrote, and may be signed
+            results = [
+                _told_of_edit(call, result) if call.id in self.edited else result
+                for call, result in zip(self.calls, results, strict=True)
+            ]
+        return Message("user", tuple(results))
+
+
+def _told_of_edit(call: ToolCall, result: ToolResult) -> ToolResult:
+    arguments = json.dumps(call.arguments, ensure_ascii=False)
+    return replace(result, content=f"A person changed the arguments of this call to {arguments}\n{result.content}")
 
 
 FailureKind: TypeAlias = Literal[

@@ -14,6 +14,8 @@ from tests.support.tools import refund
 from understudy.actors.pauses import tokens
 from understudy.testing import ScriptedModel, calls, says
 
+EDITED = 'A person changed the arguments of this call to {"order": "7", "cents": 5}\npaid 5 for 7'
+
 
 def look(order: str) -> str:
     return f"order {order}"
@@ -51,7 +53,7 @@ def test_calls_that_need_no_approval_run_before_the_run_waits() -> None:
     ("decision", "kind", "content"),
     [
         (us.Reject("too much"), "rejected", "Rejected: too much"),
-        (us.Approve(arguments={"order": "7", "cents": 5}), "", "paid 5 for 7"),
+        (us.Approve(arguments={"order": "7", "cents": 5}), "", EDITED),
     ],
 )
 def test_a_decision_may_reject_a_call_or_change_its_arguments(decision: us.Decision, kind: str, content: str) -> None:
@@ -82,7 +84,7 @@ def test_an_approval_with_arguments_that_do_not_fit_is_refused_and_the_token_sta
         agent.resume(waiting.token, {waiting.calls[0].id: slip} if by_id else slip)
 
     outcome = finished(agent.resume(waiting.token, us.Approve(arguments={"order": "7", "cents": 5})))
-    assert results_of(outcome)[0].content == "paid 5 for 7"
+    assert results_of(outcome)[0].content == EDITED
 
 
 def test_arguments_for_a_tool_in_a_process_are_checked_by_name() -> None:

@@ -187,7 +187,8 @@ def test_a_call_that_was_approved_and_edited_can_still_be_blocked() -> None:
 
     run.guard({"a": ruled(Block("Not all."))})
 
-    assert model_step(run).request.tool_results == (fails("a", "blocked", "Blocked: Not all."),)
+    words = 'A person changed the arguments of this call to {"sku": "all"}\nBlocked: Not all.'
+    assert model_step(run).request.tool_results == (fails("a", "blocked", words),)
 
 
 def test_a_question_to_a_person_is_not_also_put_up_for_approval() -> None:

@@ -10,6 +10,7 @@ from .cast import CLERK, clerk
 from .scenario import Scenario
 
 SEVEN = says("Seven.")
+EDITED = 'A person changed the arguments of this call to {"cents": 5}\nresult of a'
 
 
 def rejected(id: str, content: str) -> ToolResult:
@@ -39,12 +40,24 @@ SCENARIOS = (
         ),
     ),
     Scenario(
-        rule="a person may change the arguments and what the model said stays said",
+        rule="a person may change the arguments and what the model said stays said and its result says so",
         agent=CLERK,
         turns=(asks(call("a", "refund")), SEVEN),
         answers=({"a": Approve(arguments={"cents": 5})},),
         steps="model > waits for a > tools a(cents=5) > model > complete",
-        history=(said(call("a", "refund")), answers(gives("a", name="refund")), said(TextPart("Seven."))),
+        history=(
+            said(call("a", "refund")),
+            answers(gives("a", EDITED, name="refund")),
+            said(TextPart("Seven.")),
+        ),
+    ),
+    Scenario(
+        rule="of arguments that a person gives as they were the model is told nothing",
+        agent=CLERK,
+        turns=(asks(call("a", "refund", cents="5"), call("b", "refund")), SEVEN),
+        answers=({"a": Approve(arguments={"cents": "5"}), "b": Approve()},),
+        steps="model > waits for a b > tools a(cents=5) b > model > complete",
+        results=(gives("a", name="refund"), gives("b", name="refund")),
     ),
     Scenario(
         rule="where a function decides its verdict says which calls wait",

@@ -122,7 +122,10 @@ TOOL_CALLS = (
         before_tool={"a": RequireApproval("Much.")},
         answers=({"a": Approve({"sku": "B"})},),
         steps="model > tools b > waits for a > tools a(sku=B) > model > complete",
-        results=(gives("a"), gives("b")),
+        results=(
+            gives("a", 'A person changed the arguments of this call to {"sku": "B"}\nresult of a'),
+            gives("b"),
+        ),
     ),
     Scenario(
         rule="a rewritten call is still one that a person must approve",

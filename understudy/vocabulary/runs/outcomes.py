@@ -362,7 +362,7 @@ class MapFailure:
 
 @dataclass(frozen=True, slots=True)
 class Approve:
-    """Let the call run, with `arguments` in place of the model's if given."""
+    """Let the call run, with `arguments` in place of the model's if given; then the result that the model reads says so."""
 
     arguments: JsonObject | None = None
     kind: Literal["approve"] = "approve"
