@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from understudy.actors.stores.turn_hold import TurnHold
     from understudy.orchestration.saving.saved_run import SavedRun
 
-REMEMBERED = 10_000  # Used tokens that can be told from unknown ones; the oldest are forgotten first.
-KEPT_LIMITS = 1_000  # Runs that ended with an error; most callers never resume them.
+REMEMBERED = 10_000  # Tokens, used or dropped, that can be told from unknown ones; the oldest are forgotten first.
+KEPT = 1_000  # Runs that wait for an answer or the next turn, and as many that ended with an error. The oldest are dropped first.
 
 
 class _Waiting:
@@ -54,6 +54,9 @@ class Tokens:
         self._used: OrderedDict[str, str | None] = OrderedDict()
         """Used token -> the token with which its turn was committed, if there is one."""
         self._limits: OrderedDict[str, None] = OrderedDict()
+        self._pauses: OrderedDict[str, None] = OrderedDict()
+        self._dropped: OrderedDict[str, str | None] = OrderedDict()
+        """Tokens of runs that were dropped because others came after them."""
 
     def issue(self, record: RunRecord) -> str:
         """Return a new token for `record`, with which a caller resumes the run.
@@ -64,7 +67,7 @@ class Tokens:
         return self._issue(record, is_limit=False)
 
     def issue_for_limit(self, record: RunRecord) -> str:
-        """Return a token for a run that ended with an error; the oldest of these tokens are forgotten first."""
+        """Return a token for a run that ended with an error."""
         return self._issue(record, is_limit=True)
 
     def _issue(self, record: RunRecord, *, is_limit: bool) -> str:
@@ -78,19 +81,24 @@ class Tokens:
     def _put(self, token: str, waiting: _Waiting) -> None:
         """Keep a run under a token; call it under the lock."""
         self._paused[token] = waiting
-        if waiting.is_limit:
-            self._limits[token] = None
-            if len(self._limits) > KEPT_LIMITS:
-                oldest, _ = self._limits.popitem(last=False)
-                self._paused.pop(oldest, None)
+        kept = self._limits if waiting.is_limit else self._pauses
+        kept[token] = None
+        if len(kept) > KEPT:
+            oldest = next((each for each in kept if self._paused[each].seconds_left <= 0), None)
+            if oldest is not None:  # else workers have all of them
+                self._forget(oldest)
+                _remember(self._dropped, oldest, None)
 
     def _take(self, token: str, next: str | None) -> None:
         """Use a token up; call it under the lock."""
-        del self._paused[token]
+        self._forget(token)
+        _remember(self._used, token, next)
+
+    def _forget(self, token: str) -> None:
+        """Keep the run of a token no longer; call it under the lock."""
+        self._paused.pop(token, None)
         self._limits.pop(token, None)
-        self._used[token] = next
-        if len(self._used) > REMEMBERED:
-            self._used.popitem(last=False)
+        self._pauses.pop(token, None)
 
     @contextmanager
     def claimed(
@@ -231,6 +239,12 @@ class Tokens:
             while next is not None and next in self._used:
                 next = self._used[next]
             return used(next if next is None or next in self._paused else None)
+        if token in self._dropped:
+            return UnknownToken(
+                f"the run of this token was dropped: without a store, a system keeps the last {KEPT:,} runs that wait, and the "
+                f"last {KEPT:,} that ended with an error. To keep them all, give the system a store: "
+                "us.configure(store='sqlite:///shop.db')"
+            )
         return UnknownToken(
             "no run waits here under this token: it was made by another process or another system, or was mistyped; "
             "without a store, a token is valid only in the process that made it. To resume elsewhere, give the system one: "
@@ -240,17 +254,21 @@ class Tokens:
     def revoke(self, token: str, record: RunRecord | None = None) -> None:
         """Forget a token that no caller has; no other process can have its run."""
         with self._lock:
-            self._paused.pop(token, None)
-            self._limits.pop(token, None)
+            self._forget(token)
 
     def erase(self, user: str) -> int:
         """Forget the paused runs of a user; returns how many."""
         with self._lock:
             found = [token for token, each in self._paused.items() if (each.record.options.user_id or NO_USER) == user]
             for token in found:
-                del self._paused[token]
-                self._limits.pop(token, None)
+                self._forget(token)
         return len(found)
 
     def __len__(self) -> int:
         return len(self._paused)
+
+
+def _remember(table: OrderedDict[str, str | None], token: str, next: str | None) -> None:
+    table[token] = next
+    if len(table) > REMEMBERED:
+        table.popitem(last=False)

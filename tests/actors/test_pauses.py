@@ -12,7 +12,7 @@ from tests.support import process_tools
 from tests.support.scripts import finished, needs_approval, needs_input, results_of, scripted
 from tests.support.tools import refund
 from understudy.actors.pauses import tokens
-from understudy.testing import ScriptedModel, calls, says
+from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 EDITED = 'A person changed the arguments of this call to {"order": "7", "cents": 5}\npaid 5 for 7'
 
@@ -296,8 +296,8 @@ def test_deps_are_given_again_on_resume() -> None:
 
 
 @pytest.mark.parametrize("tried", [False, True], ids=["untouched", "not raised"])
-def test_of_many_runs_at_a_limit_the_oldest_are_forgotten(monkeypatch: pytest.MonkeyPatch, tried: bool) -> None:
-    monkeypatch.setattr(tokens, "KEPT_LIMITS", 2)
+def test_of_many_runs_at_a_limit_the_oldest_are_dropped(monkeypatch: pytest.MonkeyPatch, tried: bool) -> None:
+    monkeypatch.setattr(tokens, "KEPT", 2)
     agent = scripted(*[calls("look", order="7")] * 6, says("ok"), tools=[look], max_iterations=1)
     limits: list[str] = []
     with us.ActorSystem("shop") as system:  # the default one has the limits of other tests
@@ -309,9 +309,33 @@ def test_of_many_runs_at_a_limit_the_oldest_are_forgotten(monkeypatch: pytest.Mo
                 with pytest.raises(ValueError, match="can only be raised"):
                     agent.resume(limits[-1], max_iterations=0, system=system)
 
-        with pytest.raises(us.UnknownToken):
+        with pytest.raises(us.UnknownToken, match="was dropped: .* the last 2 that ended with an error"):
             agent.resume(limits[0], max_iterations=2, system=system)
         assert finished(agent.resume(limits[2], max_iterations=2, system=system)).text == "ok"
+
+
+@pytest.mark.parametrize("tried", [False, True], ids=["untouched", "not answered"])
+def test_of_many_runs_that_wait_the_oldest_are_dropped(monkeypatch: pytest.MonkeyPatch, tried: bool) -> None:
+    monkeypatch.setattr(tokens, "KEPT", 2)
+    model = FunctionModel(lambda request: says("ok") if request.tool_results else calls("refund", order="7", cents=1))
+    agent = us.Agent("clerk", model=model, tools=[refund])
+    with us.ActorSystem("shop") as system:
+        waiting: list[str] = []
+        for _ in range(4):
+            waiting.append(needs_approval(agent.run("go", system=system)).token)
+            if tried:
+                with pytest.raises(TypeError):
+                    agent.resume(waiting[-1], "yes", system=system)
+        agent.resume(waiting[2], us.Approve(), system=system)
+        waiting.append(needs_approval(agent.run("go", system=system)).token)
+
+        for token in waiting[:2]:
+            with pytest.raises(us.UnknownToken, match="was dropped: without a store, a system keeps the last 2 runs"):
+                agent.resume(token, us.Approve(), system=system)
+        with pytest.raises(us.TokenUsed):
+            agent.resume(waiting[2], us.Approve(), system=system)
+        assert [run.token for run in system.pending()] == waiting[3:]
+        assert finished(agent.resume(waiting[3], us.Approve(), system=system)).text == "ok"
 
 
 def test_a_model_asks_a_person_with_a_tool_and_reads_the_answer() -> None:

@@ -13,6 +13,7 @@ from tests.support.gates import Gate
 from tests.support.scripts import WAIT, eventually
 from tests.support.stores import DictStore, LeasedDictStore, sqlite_pauses
 from tests.support.tools import refund
+from understudy.actors.pauses import tokens
 from understudy.actors.runs.run_handle import Handle
 from understudy.actors.system.actor_system import runs_of
 from understudy.orchestration.definitions.port import ResumeOptions
@@ -256,7 +257,10 @@ def test_what_resume_has_taken_has_no_next_token(system: us.ActorSystem) -> None
     assert caught.value.next is None
 
 
-def test_a_token_that_is_under_way_is_leased_to_everybody_else(system: us.ActorSystem) -> None:
+def test_a_token_that_is_under_way_is_leased_to_everybody_else_and_dropped_for_nobody(
+    system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tokens, "KEPT", 1)
     gate, ended = Gate(), list[object]()
 
     def answer(request: us.ModelRequest) -> us.ModelTurn:
@@ -276,6 +280,8 @@ def test_a_token_that_is_under_way_is_leased_to_everybody_else(system: us.ActorS
     with pytest.raises(us.TokenLeased):
         agent.resume(first.token, system=system)
     assert caught.value.until > 0
+    for _ in range(2):
+        more(agent.run_turn("Look", system=system))
     gate.open()
     worker.join(WAIT)
 

@@ -59,8 +59,8 @@ MUTANTS = (
     Mutant(
         "a token works twice",
         TOKENS,
-        "del self._paused[token]\n        self._limits",
-        "self._limits",
+        "self._forget(token)\n        _remember(self._used",
+        "_remember(self._used",
         ("tests/actors/test_pauses.py::test_a_token_works_once",),
     ),
     Mutant(
