@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from understudy.vocabulary.messages import NO_USAGE, Usage
+from understudy.vocabulary.messages import NO_USAGE, Message, Usage
 
 ContextKind: TypeAlias = Literal["pruned", "summarized", "failed", "dropped"]
 
@@ -30,8 +30,38 @@ class ContextChange:
     """The number and the text of a turn that was dropped, because its text reached the end of the window."""
 
 
+@dataclass(slots=True)
+class ShownMessages:
+    """What requests show of a long history. New messages are added, until a compaction changes what stands before them."""
+
+    made_by: tuple[object, ...]
+    """What decides how the messages are shown, but for `pruned`."""
+    pruned: int
+    """Up to which message tool results are left out."""
+    history: list[Message]
+    upto: int
+    """How many messages of the history are in it."""
+    messages: list[Message]
+    """Grows only: requests have views of it."""
+
+
+class _Unsaved:
+    """What the state of a compaction has beside its fields, which are saved: the view of the last request, once there is one."""
+
+    __slots__ = ("_view",)
+
+    _view: ShownMessages
+
+    @property
+    def view(self) -> ShownMessages | None:
+        return getattr(self, "_view", None)
+
+    def keep(self, view: ShownMessages) -> None:
+        self._view = view
+
+
 @dataclass(slots=True, kw_only=True)
-class ContextState:
+class ContextState(_Unsaved):
     """Which of the run's messages requests show, and how long these requests are. An index counts the run's messages."""
 
     upto: int = 0

@@ -22,10 +22,11 @@ from tests.support.compaction import (
 from tests.support.machines import asks, call, completed, model_step, reloaded, saved
 from understudy.errors import BudgetExceeded, ProtocolViolation
 from understudy.orchestration import AgentRun, CallModel, Ruling
+from understudy.orchestration.agent.compaction import view
 from understudy.orchestration.agent.compaction.decisions import lasting_summary
-from understudy.orchestration.agent.compaction.view import PRUNED, TASK_INTRO
+from understudy.orchestration.agent.compaction.view import PRUNED, TASK_INTRO, is_prunable
 from understudy.vocabulary.context.budget import Budget
-from understudy.vocabulary.messages import ModelTurn, TextPart, Usage, says, user_message
+from understudy.vocabulary.messages import ModelTurn, Part, TextPart, Usage, says, user_message
 from understudy.vocabulary.runs.callbacks import RetryWithFeedback
 from understudy.vocabulary.runs.compaction import SUMMARY_INTRO, Compaction
 from understudy.vocabulary.runs.token_estimates import request_tokens
@@ -107,6 +108,25 @@ def test_old_results_are_left_out_of_requests_first_and_stay_in_the_messages() -
     assert request.tool_results[0].content == "x" * 2400
     assert "left out" not in str([m.tool_results for m in run.messages])
     assert request_tokens(request) < 0.8 * 8000
+
+
+def test_a_long_run_looks_again_only_at_messages_that_are_new_or_newly_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks: list[Part] = []
+
+    def counting(part: Part) -> bool:
+        looks.append(part)
+        return is_prunable(part)
+
+    monkeypatch.setattr(view, "is_prunable", counting)
+    run = AgentRun(compacted_spec(context_window=80_000), "Hi")
+    for number in range(300):
+        assert not is_summary(next_call(run))
+        look_up(run, f"c{number}", "r" * 4_000)
+
+    assert len([kind for kind in kinds(run) if kind == "pruned"]) > 3
+    assert len(looks) < 2 * 300
 
 
 def test_a_failed_result_that_is_left_out_stays_a_failed_one() -> None:

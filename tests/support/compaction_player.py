@@ -62,6 +62,7 @@ class Player:
             self.summed_up.update(set(MARK.findall(step.request.messages[0].text)))
             self.run.model_response(ModelTurn(says("So far.").parts, usage_of(step.request, self.scale)))
         check_request(step.request)
+        assert next_call(reloaded(self.run)).request == step.request, "what is kept between two steps is not saved"
         self.requests.append(step.request)
         return step.request
 

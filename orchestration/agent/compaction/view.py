@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from understudy.orchestration.agent.context_state import ContextState
+from understudy.orchestration.agent.context_state import ContextState, ShownMessages
 from understudy.orchestration.agent.transcript import Transcript
 from understudy.vocabulary.messages import Message, Part, TextPart, ToolResult
 from understudy.vocabulary.runs.compaction import summary_part
@@ -25,25 +25,58 @@ def shown(state: RunState) -> Sequence[Message]:
     messages, context = state.messages, state.context
     if context is None or not (context.upto or context.pruned or context.longest):
         return Transcript(messages, len(messages))
-    return shown_until(state, context, len(messages))
+    view = _view(state, context)
+    return Transcript(view.messages, len(view.messages))
 
 
-def shown_until(state: RunState, context: ContextState, end: int) -> tuple[Message, ...]:
+def shown_until(state: RunState, context: ContextState, end: int) -> Sequence[Message]:
     """Return what requests show of the first `end` messages. A summary joins the user's message that follows it."""
+    if end <= context.upto:
+        return _made(state, context, end)
+    view = _view(state, context)
+    return view.messages[: len(view.messages) - (view.upto - end)]
+
+
+def _view(state: RunState, context: ContextState) -> ShownMessages:
+    """Return what requests show now; only messages that are new, or newly left out, are looked at again."""
+    messages = state.messages
+    made_by = (context.upto, context.summary, context.keeps_input, context.longest, context.shortened)
+    view = context.view
+    first = 0
+    if view is not None and view.history is messages and view.made_by == made_by and view.upto > context.upto:
+        if view.pruned == context.pruned:
+            first = view.upto
+        elif context.upto < view.pruned < context.pruned:
+            first = view.pruned
+    if view is None or not first:
+        made = _made(state, context, len(messages))
+    else:
+        made = view.messages
+        if first < view.upto:
+            made = made[: first - view.upto]
+        made += [_reduced(context, i, messages[i]) for i in range(first, len(messages))]
+    view = ShownMessages(made_by, context.pruned, messages, len(messages), made)
+    context.keep(view)
+    return view
+
+
+def _made(state: RunState, context: ContextState, end: int) -> list[Message]:
     rest = [_reduced(context, i, state.messages[i]) for i in range(context.upto, end)]
     if not context.upto:
-        return tuple(rest)
+        return rest
     lead: tuple[Part, ...] = (summary_part(context.summary),)
     if state.start < context.upto and context.keeps_input:
         lead += (TextPart(TASK_INTRO), *state.messages[state.start].parts)
     if rest and rest[0].role == "user":
         lead += rest[0].parts
         rest = rest[1:]
-    return (Message("user", lead), *rest)
+    return [Message("user", lead), *rest]
 
 
 def _reduced(context: ContextState, index: int, message: Message) -> Message:
     if index >= context.pruned and (not context.longest or index >= context.shortened):
+        return message
+    if not message.tool_results:
         return message
     parts = tuple([_reduced_part(context, index, part) for part in message.parts])
     return message if parts == message.parts else Message(message.role, parts, message.dialect)
@@ -53,7 +86,10 @@ def _reduced_part(context: ContextState, index: int, part: Part) -> Part:
     if type(part) is not ToolResult:
         return part
     if index < context.pruned and is_prunable(part):
-        return replace(part, content=PRUNED.format(length=len(part.content)), parts=())
+        note = PRUNED.format(length=len(part.content))
+        return ToolResult(
+            part.call_id, note, part.is_error, part.error_kind, part.name
+        )  # `replace` takes five times as long
     if context.longest and index < context.shortened and (len(part.content) > context.longest or part.parts):
         return replace(part, content=cut_short_text(part.content, context.longest), parts=())
     return part
