@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from math import inf
@@ -283,7 +284,7 @@ class AgentDriver:
         except BaseException:
             order.came_back(Fate.CANCELLED)  # with its seat: from `begin_step` on, others know that it has one
             raise
-        executed = execute(order)
+        executed = copy_context().run(execute, order)  # as on a lent thread: variables that the tool sets end with it
         stop = record.take_results(epoch, [executed])
         if isinstance(executed[0], ToolResult):
             record.log.note(order.finished(executed[0]))

@@ -90,6 +90,7 @@ class ToolBatch:
             raise
         finally:
             forget()
+            self._tell.wait()
         return executed
 
     def finished(self) -> tuple[list[Executed], list[str]]:
@@ -226,19 +227,28 @@ class _Teller:
 
     def __init__(self, story: RunLog) -> None:
         self._story = story
-        self._told: set[str] = set()
+        self._told: dict[str, threading.Event] = {}
+        """Id of each call that was told -> set when its line is in the log."""
         self._lock = threading.Lock()
         """Guards the ids of the calls that were told; held while noting, so that who comes second finds it noted."""
 
     def __call__(self, call: Call, result: ToolResult) -> None:
         made = call.order.call
-        with self._lock:
-            if made.id in self._told:
-                return
-            self._told.add(made.id)
-            facts: list[RunLogEntry] = (
-                [call.order.finished(result)] if call.has_begun else [made, Finished(made, result)]
-            )
-            for fact in facts:
-                self._story.note(fact, with_line=False)
-        self._story.write_lines(facts)
+        written = threading.Event()
+        try:
+            with self._lock:
+                if self._told.setdefault(made.id, written) is not written:
+                    return
+                facts: list[RunLogEntry] = (
+                    [call.order.finished(result)] if call.has_begun else [made, Finished(made, result)]
+                )
+                for fact in facts:
+                    self._story.note(fact, with_line=False)
+            self._story.write_lines(facts)
+        finally:
+            written.set()
+
+    def wait(self) -> None:
+        """Wait until the lines of all calls that were told are in the log: the run's own next line follows them."""
+        for written in list(self._told.values()):
+            written.wait()

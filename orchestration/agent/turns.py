@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from understudy.errors import ProtocolViolation
 from understudy.vocabulary.messages import Message, MetadataPart, ModelTurn, Part, TextPart, ToolCall, user_message
-from understudy.vocabulary.tools.questions import is_question, question_in
+from understudy.vocabulary.tools.questions import MARK, is_question, question_in
 
 from .calls import (
     calls_of,
@@ -25,6 +25,8 @@ from .state import Failure, RunState, ToolRound
 from .steps import FailRun, InvalidCall, RepairCall, Resolution, RetryTurn, StopRun, Verdict
 from .tool_failures import resolutions_for
 from .typed_answers import UNENDED, answer_in, final_call, no_criterion_met, refuse_text, take_final_call, why_not
+
+NO_QUESTION = f"{MARK!r} must be followed by a question. Ask it, or give your answer without this mark."
 
 
 def take_turn(
@@ -186,8 +188,11 @@ def _take_text(spec: RunSpec, state: RunState, turn: ModelTurn, met: str | None,
     elif turn.finish_reason == "other" or (not text and turn.finish_reason == "length"):
         state.fail(Failure("bad_reply", _no_answer(turn), request_id=turn.request_id))
     elif is_question(text):
-        state.question = question_in(text)
-        state.phase = "input"
+        question = question_in(text)
+        if question:
+            state.question, state.phase = question, "input"
+        else:  # a person would read nothing
+            state.messages.append(user_message(NO_QUESTION))
     elif (
         (not spec.criteria or met is not None) and spec.output is not None and (fault := why_not(turn, output_problem))
     ):

@@ -22,6 +22,7 @@ from .state import RunState
 FINAL_ANSWER = "final_answer"
 TAKEN = "Taken as the final answer."
 NOT_RUN = "Not run: the final answer was given in the same turn."
+NOT_RUN_YET = "Not run: the answer in the same turn was not accepted. Call the tool again if you still need it."
 AGAIN = "This answer cannot be used: {fault}. Give the whole answer again, "
 BY_TOOL = "by calling {tool}."
 AS_JSON = "as JSON that fits this schema, and nothing else: {schema}"
@@ -126,7 +127,7 @@ def take_final_call(
     results: list[ToolResult] = []
     for each in calls:
         if each is not call:
-            results.append(error_result(each, "not_run", NOT_RUN))
+            results.append(error_result(each, "not_run", NOT_RUN if ends and not fault else NOT_RUN_YET))
         elif fault:
             results.append(error_result(call, "bad_arguments", _again(spec, fault)))
         else:

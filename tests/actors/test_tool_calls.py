@@ -9,7 +9,7 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from types import MappingProxyType, SimpleNamespace
 from typing import Annotated, cast
 
@@ -232,6 +232,24 @@ class Till:
     @us.tool
     def close(self) -> str:
         return f"{self.name} is closed"
+
+
+@pytest.mark.parametrize("names", [("sets",), ("sets", "sets")], ids=["alone", "beside another"])
+def test_a_context_variable_that_a_tool_sets_ends_with_its_call(names: tuple[str, ...]) -> None:
+    variable, seen = ContextVar("variable", default="the caller's"), list[str]()
+
+    def sets() -> str:
+        variable.set("the tool's")
+        return variable.get()
+
+    def model(request: us.ModelRequest) -> us.ModelTurn:
+        seen.append(variable.get())
+        return says("ok") if request.tool_results else sum([calls(name) for name in names], says(""))
+
+    outcome = us.Agent("clerk", model=FunctionModel(model), tools=[sets]).run("go")
+
+    assert {result.content for result in results_of(outcome)} == {"the tool's"}
+    assert seen == ["the caller's"] * 2
 
 
 def test_methods_are_called_on_their_instance() -> None:

@@ -51,6 +51,36 @@ def test_a_run_has_a_line_for_its_start_its_tools_and_its_end(caplog: pytest.Log
     assert (lines[2]["status"], lines[2]["turns"], lines[2]["iterations"]) == ("complete", 2, 1)
 
 
+def test_the_line_of_each_tool_comes_before_that_of_the_run_s_end(logger: logging.Logger) -> None:
+    is_over, events = threading.Event(), list[str]()
+
+    def slow(record: logging.LogRecord) -> bool:
+        event = str(getattr(record, "event", ""))
+        if event == "tool_finished" and event not in events:
+            is_over.wait(0.3)  # it is not: the run waits for this line
+        events.append(event)
+        return True
+
+    class Keep(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if getattr(record, "event", "") == "run_finished":
+                is_over.set()
+
+    keep = Keep()
+    logger.setLevel(logging.INFO)
+    logger.addFilter(slow)
+    logger.addHandler(keep)
+    try:
+        turn = calls("look", sku="A-113") + calls("look", sku="A-114")
+        clerk(turn, says("None.")).run("How many?")
+    finally:
+        logger.removeFilter(slow)
+        logger.removeHandler(keep)
+
+    assert events[-1] == "run_finished"
+    assert events.count("tool_finished") == 2
+
+
 def test_turns_and_starts_of_tools_are_told_at_level_debug(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "understudy")
 

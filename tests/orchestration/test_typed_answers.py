@@ -199,6 +199,26 @@ def test_a_bad_final_call_is_answered_with_what_is_wrong() -> None:
     assert model_step(run).request.turn == 2
 
 
+@pytest.mark.parametrize(
+    ("problem", "met", "words"),
+    [
+        ("n: a number", "", "the answer in the same turn was not accepted. Call the tool again if you still need it."),
+        ("", None, "the answer in the same turn was not accepted. Call the tool again if you still need it."),
+        ("", "enough", "the final answer was given in the same turn."),
+    ],
+    ids=["does not fit", "meets no criterion", "taken"],
+)
+def test_a_call_beside_a_final_call_is_told_what_became_of_the_answer(
+    problem: str, met: str | None, words: str
+) -> None:
+    run = AgentRun(replace(typed(BY_TOOL, "look"), criteria=True, max_continues=1), "Hi")
+    model_step(run)
+    run.model_response(asks(call("a"), ToolCall("f", "final_answer", {"n": 1})), output_problem=problem, met=met)
+
+    result = run.messages[2].tool_results[0]
+    assert (result.call_id, result.content) == ("a", f"Not run: {words}")
+
+
 def test_an_empty_answer_is_asked_again_and_leaves_no_empty_message() -> None:
     run = begun(typed(NATIVE), (says(""), "the answer is empty"))
 

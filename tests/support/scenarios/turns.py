@@ -166,6 +166,17 @@ QUESTIONS = (
         ),
     ),
     Scenario(
+        rule="a question without words is asked of nobody and the model is told",
+        agent=CLERK,
+        turns=(says("__ask_user__: \n"), says("Seven.")),
+        steps="model > model > complete",
+        history=(
+            said(TextPart("__ask_user__: \n")),
+            asked("'__ask_user__:' must be followed by a question. Ask it, or give your answer without this mark."),
+            said(TextPart("Seven.")),
+        ),
+    ),
+    Scenario(
         rule="a run may ask more than once",
         agent=CLERK,
         turns=(says("__ask_user__: Which city?"), says("__ask_user__:When?"), says("Seven.")),

@@ -112,6 +112,13 @@ BAD_ANSWERS = (
         text='{"n": 1}',
     ),
     Scenario(
+        rule="calls beside a bad final call are not run and the model is told that it may call again",
+        agent=BY_TOOL,
+        turns=(asks(call("a"), final(n="x")), asks(call("b")), asks(final())),
+        steps="model > model > tools b > model > complete",
+        text='{"n": 1}',
+    ),
+    Scenario(
         rule="a rule for invalid calls is not asked about a final call",
         agent=typed("tool").replace(on_invalid_call=resolve),
         turns=(asks(ToolCall("f", "final_answer", bad_arguments='{"n"')), asks(final())),
