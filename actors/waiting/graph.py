@@ -167,7 +167,8 @@ class WaitGraph:
             if len(wait.race.links) == 1:
                 self._add(wait)
             else:
-                self._by_target.setdefault(link, {})[wait] = None
+                for each in wait.parts:
+                    self._by_target.setdefault(link, {})[each] = None
 
     def leave(self, wait: RaceWait, link: Link) -> None:
         """Remove a run; the wait ends with the last one."""
@@ -175,7 +176,8 @@ class WaitGraph:
             if len(wait.race.links) == 1:
                 self._remove(wait)
             else:
-                _take_out(self._by_target, link, wait)
+                for each in wait.parts:
+                    _take_out(self._by_target, link, each)
             wait.race.links.remove(link)
 
     def settle(self, wait: RaceWait) -> Sequence[Link]:

@@ -9,7 +9,7 @@ from understudy.errors import CircularAgentCall
 from understudy.vocabulary.context.ancestry import Link
 from understudy.vocabulary.context.scope import Scope
 
-from .awaited import Asked, Awaited, Expecting, Race, choices, held_by, links
+from .awaited import Asked, Awaited, Expecting, Race, call_of, choices, held_by, links
 
 Refuse: TypeAlias = Callable[[CircularAgentCall], object]
 """Wakes a waiting thread with an error. It is quick, and is not called under the lock."""
@@ -65,7 +65,7 @@ class Wait:
 
 
 class RaceWait(Wait):
-    """The wait of a group for the first success among its children; no thread blocks.
+    """The wait of a group for the first success among its children, where no thread blocks; or of a map for the next answer.
 
     Attributes:
         race: the children.
@@ -76,3 +76,11 @@ class RaceWait(Wait):
     def __init__(self, waiter: Link, scope: Scope | None) -> None:
         self.race = Race()
         super().__init__(waiter, self.race, scope, None)
+        call = call_of(waiter, scope)
+        if call is not None:  # a map in a tool, which may hold a seat
+            self.of_call = Wait(call, self.race, None, None)
+
+    @property
+    def parts(self) -> Sequence[Wait]:
+        """The wait, and that of its tool call."""
+        return (self,) if self.of_call is None else (self, self.of_call)

@@ -354,3 +354,40 @@ def test_one_run_of_several_may_lead_back_to_who_takes_the_first() -> None:
     assert not result.is_error
     assert refused == []
     eventually(lambda: len(graph) == 0, "no wait is left")
+
+
+@pytest.mark.parametrize("how", ["run", "collect", "map"])
+def test_a_circle_through_the_seats_of_two_tools_that_wait_for_runs_is_found(how: str, system: us.ActorSystem) -> None:
+    both = threading.Barrier(2)
+
+    def wait_for(agent: us.Agent) -> str:
+        if how == "map":
+            return str([finished(answer.outcome).text for answer in agent.map(["go"], system=system)])
+        if how == "collect":
+            return str([each.text for each in us.collect([agent.submit("go", system=system)]).result()])
+        return finished(agent.run("go", system=system)).text
+
+    def seat(name: str, inner: list[us.Agent]) -> us.Tool[[], str]:
+        held = threading.Lock()  # never released: whoever holds the seat first waits until both are held
+
+        def act() -> str:
+            if held.acquire(blocking=False):
+                both.wait(WAIT)
+            return wait_for(inner[0])
+
+        return us.tool(name=name, max_parallel=1, timeout=None)(act)
+
+    def caller(id: str, tool: us.Tool[[], str]) -> us.Agent:
+        def model(request: us.ModelRequest) -> us.ModelTurn:
+            return says(request.tool_results[0].content) if request.tool_results else calls(tool.name)
+
+        return us.Agent(id, model=FunctionModel(model), tools=[tool])
+
+    of_left, of_right = list[us.Agent](), list[us.Agent]()
+    left, right = seat("left", of_left), seat("right", of_right)
+    of_left.append(caller("wants-right", right))
+    of_right.append(caller("wants-left", left))
+    handles = [caller(tool.name, tool).submit("go", system=system, timeout=WAIT) for tool in (left, right)]
+    texts = [finished(handle.result(2 * WAIT)).text for handle in handles]
+
+    assert any("to wait would close a circle" in text for text in texts)
