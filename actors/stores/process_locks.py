@@ -3,6 +3,9 @@
 The lock is on a file of its own beside the database, with a name that is never used again. A record lock of POSIX belongs
 to the process alone: a forked child does not hold it on, as it would hold other kinds of locks. The process itself must
 never open and close the file again, for that would free the lock; so it asks nothing about its own names.
+
+If something else removes the files, a process that lives makes its own anew. Until then, nobody may take it for dead: a name
+says in which folder its file was made, and a folder that was emptied or removed has another mark afterwards.
 """
 
 from __future__ import annotations
@@ -17,6 +20,10 @@ from typing import Protocol, runtime_checkable
 
 from understudy.actors.threads.forked import Stage, at_fork
 from understudy.errors import StoreError
+
+MARK = "folder"
+"""The file with the mark of the folder."""
+UNREADY = ".new"
 
 
 class Locks(Protocol):
@@ -73,7 +80,7 @@ class ProcessLocks:
             StoreError: the file cannot be made or locked.
         """
         with self._lock:
-            if not self._name:
+            if not self._name or not os.path.exists(self._folder / self._name):
                 try:
                     self._take_name()
                 except OSError as error:
@@ -83,17 +90,33 @@ class ProcessLocks:
             return self._name
 
     def _take_name(self) -> None:
+        """Make the file of this process, under the name that it has already if the file was removed."""
         import fcntl
 
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        name = f"{os.getpid()}-{secrets.token_hex(8)}"
-        file = os.open(self._folder / name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        self._folder.mkdir(mode=0o700, parents=not self._name, exist_ok=True)
+        name = self._name or f"{os.getpid()}-{self._mark()}-{secrets.token_hex(8)}"
+        made = self._folder / f"{name}{UNREADY}"  # nobody sees the file before it is locked
+        file = os.open(made, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.rename(made, self._folder / name)
         except OSError:
             os.close(file)
             raise
+        if self._file >= 0:
+            os.close(self._file)
         self._name, self._file = name, file
+
+    def _mark(self) -> str:
+        """Return the mark of the folder, which is made with its first name."""
+        with suppress(FileExistsError):
+            made = self._folder / f"{secrets.token_hex(8)}{UNREADY}"
+            made.write_text(secrets.token_hex(4))
+            try:
+                os.link(made, self._folder / MARK)  # fails if another process was first
+            finally:
+                made.unlink()
+        return (self._folder / MARK).read_text()
 
     def lives(self, name: str) -> bool:
         """Whether the process of a name lives; also if nobody knows. The file of a dead one is removed."""
@@ -104,7 +127,7 @@ class ProcessLocks:
         try:
             file = os.open(self._folder / name, os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
-            return False
+            return self._may_live(name)
         except OSError:
             return True  # nobody knows: others keep what they have
         try:
@@ -116,6 +139,20 @@ class ProcessLocks:
         finally:
             os.close(file)
         return False
+
+    def _may_live(self, name: str) -> bool:
+        """Whether a process without a file may live: the file was removed by something else, and its number is in use."""
+        pid, *others = name.split("-")
+        with suppress(OSError):
+            if len(others) != 2 or others[0] == (self._folder / MARK).read_text():
+                return False
+        try:
+            os.kill(int(pid), 0)
+        except (ProcessLookupError, ValueError):
+            return False
+        except PermissionError:  # it is another user's
+            pass
+        return True
 
 
 _by_folder: dict[Path, ProcessLocks] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -12,11 +13,13 @@ from typing import Any
 import pytest
 
 import understudy as us
+from tests.hosts.forking import in_child
 from tests.support.killing import Effects, killed, worker
 from tests.support.scripts import WAIT, finished, needs_approval
 from understudy.actors.journal.run_journals import RunJournals
 from understudy.actors.journal.run_owners import RunOwners
 from understudy.actors.stores import sqlite_database
+from understudy.actors.stores.process_locks import ProcessLocks
 from understudy.actors.stores.runs import Claim, NewRun, RunRow, RunTable, StoredRun
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
 from understudy.errors import StoreError
@@ -249,6 +252,39 @@ def test_rows_that_a_process_before_wrote_of_a_run_inside_go_with_it(tmp_path: P
 
     assert [row.path for row in journals.rows(left)] == ["", "/1"]
     journals.ended(journal)
+
+
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+def test_a_process_whose_lock_file_was_removed_counts_as_alive_and_makes_the_file_anew(tmp_path: Path) -> None:
+    folder = tmp_path / "owners"
+    locks = ProcessLocks(folder)
+    name = locks.name()
+
+    def looks() -> None:
+        others = ProcessLocks(folder)
+        assert others.name() != name
+        assert others.lives(name)
+
+    shutil.rmtree(folder)
+    in_child(looks)
+
+    assert locks.name() == name
+    assert (folder / name).exists()
+    in_child(looks)
+
+
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+@pytest.mark.parametrize("removed", [False, True])
+def test_a_dead_process_counts_as_dead_also_when_its_lock_file_was_removed(removed: bool, tmp_path: Path) -> None:
+    folder = tmp_path / "owners"
+    in_child(lambda: (tmp_path / "name").write_text(ProcessLocks(folder).name()))
+    dead = (tmp_path / "name").read_text()
+    if removed:
+        shutil.rmtree(folder)
+    locks = ProcessLocks(folder)
+    locks.name()
+
+    assert [locks.lives(dead) for _ in range(2)] == [False, False]
 
 
 CANCELS = """
