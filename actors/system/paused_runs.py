@@ -17,7 +17,7 @@ from understudy.actors.runs.record import RunRecord
 from understudy.actors.runs.watchdog import Watchdog
 from understudy.actors.stores.database import Sql
 from understudy.actors.stores.turn_hold import TurnHold
-from understudy.errors import UnderstudyError, UnknownToken
+from understudy.errors import StoreError, UnderstudyError, UnknownToken
 from understudy.vocabulary.context.ancestry import current_ancestry
 from understudy.vocabulary.runs.left_runs import WaitingRun
 
@@ -81,7 +81,7 @@ class PausedRuns:
         self._watchdog.be_awake()  # before the token is used up: a run that cannot be watched does not go on
 
         def read(saved: SavedRun) -> RunRecord:
-            return self._host.load(saved, runner, options.deps, scope_of_run(None), adopt=options.adopt)
+            return self._loaded(saved, runner, options)
 
         record: RunRecord | None = None
 
@@ -103,6 +103,18 @@ class PausedRuns:
             record.keeps_events = record.keeps_events or options.stream
             record.cell = self._actors.cell_of(paused.runner)  # the one it had may have stopped since
             record.log.note_settled(settled)
+        return record
+
+    def _loaded(self, saved: SavedRun, runner: Runner[object], options: ResumeOptions) -> RunRecord:
+        try:
+            record = self._host.load(saved, runner, options.deps, scope_of_run(None), adopt=options.adopt)
+        except (TypeError, ValueError) as error:
+            if isinstance(error, UnderstudyError) or saved.runner_id != runner.id:
+                raise
+            raise _unreadable(saved, str(error)) from error
+        machine = record.machine if isinstance(record, AgentRunRecord) else None
+        if machine is not None and machine.turn_is_open and not (saved.by_error or record.needs_answer):
+            raise _unreadable(saved, "it paused in the midst of a turn and waits for nothing")
         return record
 
     def go_on_turn(
@@ -155,3 +167,7 @@ class PausedRuns:
     def runner_of(self, token: str) -> str:
         """Return the id of the runner whose run waits under a token."""
         return self._tokens.runner_of(token)
+
+
+def _unreadable(saved: SavedRun, why: str) -> StoreError:
+    return StoreError(f"what the store has of run {saved.run_id} cannot be read: {why}")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Generator
-from typing import cast
+from collections.abc import Callable, Generator
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
@@ -521,6 +523,43 @@ def test_what_a_store_has_and_nobody_can_read_is_told(store: DictStore, system: 
 
     with pytest.raises(us.StoreError, match=f"has of run {waiting.run_id} cannot be read: not a saved run"):
         clerk().resume(waiting.token, us.Approve(), system=system)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "fault"),
+    [
+        ("phase", "z", "state.phase"),
+        ("messages", 5, "state.messages"),
+        ("round", None, "without a round of tool calls"),
+    ],
+)
+def test_a_machine_that_nobody_can_read_is_told(
+    place: str, value: object, fault: str, store: DictStore, system: us.ActorSystem
+) -> None:
+    token = damaged(store, system, lambda state: state.update({place: value}))
+
+    with pytest.raises(us.StoreError, match=f"cannot be read: not a saved run: .*{fault}"):
+        clerk().resume(token, us.Approve(), system=system)
+
+
+def test_a_pause_that_waits_for_nothing_is_told(store: DictStore, system: us.ActorSystem) -> None:
+    token = damaged(store, system, lambda state: state["round"].update(waiting=[]))
+
+    for answer in (us.Approve(), None):
+        with pytest.raises(us.StoreError, match="cannot be read: it paused in the midst of a turn"):
+            clerk().resume(token, answer, system=system)
+
+
+def damaged(store: DictStore, system: us.ActorSystem, damage: Callable[[dict[str, Any]], object]) -> str:
+    """Return the token of a run that waits, whose state in the store is damaged."""
+    waiting = needs_approval(clerk(ASKS).run("Refund", system=system))
+    kept = store.runs[waiting.run_id]
+    saved = json.loads(kept.payload)
+    machine = json.loads(saved["machine"])
+    damage(machine["state"])
+    saved["machine"] = json.dumps(machine)
+    store.runs[waiting.run_id] = replace(kept, payload=json.dumps(saved))
+    return waiting.token
 
 
 def test_a_store_that_has_another_run_under_this_id_keeps_it(store: DictStore, system: us.ActorSystem) -> None:
