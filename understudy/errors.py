@@ -645,11 +645,14 @@ class StoreError(UnderstudyError):
 
     Attributes:
         store: which one, as its `repr` names it.
+        run_id: which run was left by its process, because the store failed for too long: the run is not over, and
+            `recover` goes on with it. Empty for every other failure.
     """
 
-    def __init__(self, message: str, *, store: str = "") -> None:
+    def __init__(self, message: str, *, store: str = "", run_id: str = "") -> None:
         super().__init__(message)
         self.store = store
+        self.run_id = run_id
 
 
 _CAUSE: Any = vars(BaseException)["__cause__"]

@@ -109,7 +109,7 @@ class AgentDriver:
         except Stale:
             pass  # the run has ended, or another driver has it: this one has nothing more to do
         except UnderstudyError as error:
-            if fails_agent(record.agent, error):
+            if fails_agent(record.agent, error) and record.left_error is None:
                 record.host.crashed(record, error, epoch)
             else:
                 self._fail(error)
@@ -124,10 +124,10 @@ class AgentDriver:
         """Fail the run, unless a callback has a text for it to end with."""
         with contextlib.suppress(Stale):  # the run has ended, or another driver has it
             record = self._record
-            if self._moments is not None:
+            if self._moments is not None and record.left_error is None:
                 if record.turn_hold is None:  # a turn that is committed could not be taken back
-                    record.host.endings.give_token(record, error)  # first: callbacks see the error with its token
-                if self._moments.replaced(error):
+                    record.host.endings.give_token(record, error, self._epoch)  # first: callbacks see the error with it
+                if record.left_error is None and self._moments.replaced(error):
                     record.host.endings.withdraw_token(record, error)
                     return self._drive_to_end()
             record.host.endings.fail(record, error, self._epoch)

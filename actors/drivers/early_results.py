@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from understudy.vocabulary.messages import ToolResult
@@ -45,5 +46,5 @@ def write_result(record: AgentRunRecord, epoch: int, batch: FinishedCalls, execu
                 return
             rows, written = rows_of_result(machine.state, part.written, result, change)
             rows += artifact_rows(record, part)
-        part.commit_result(rows)
+        record.through_outage(epoch, partial(part.commit_result, rows))
         part.written = written

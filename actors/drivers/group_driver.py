@@ -88,6 +88,8 @@ class GroupDriver(Woken):
         deadline = record.scope.deadline
         if deadline is not None and time.monotonic() >= deadline:  # before a child's own error says so
             raise timed_out(record)
+        if record.left_error is not None:  # a child could not write, and what came of it is told to nobody
+            raise record.left_error
         if all_of_them:
             record.load_session(self._epoch)
         ended = self._all_children() if all_of_them else self._news()
@@ -159,9 +161,12 @@ class GroupDriver(Woken):
         record = self._record
         with contextlib.suppress(Stale):  # the run has ended, or another driver has it
             record.end_children(self._epoch)  # first: the number of the next event is stored with the run
-            if record.group.callbacks:
-                record.host.endings.give_token(record, error)  # first: callbacks see the error with its token
-            record.tell_ending(self._epoch, error)
+            if record.group.callbacks and record.left_error is None:
+                record.host.endings.give_token(
+                    record, error, self._epoch
+                )  # first: callbacks see the error with its token
+            if record.left_error is None:
+                record.tell_ending(self._epoch, error)
             record.host.endings.fail(record, error, self._epoch)
 
     # --- beginning a child

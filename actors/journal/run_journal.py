@@ -147,7 +147,7 @@ class RunJournal:
 
         Raises:
             LeaseLost: another process has taken the run over.
-            StoreError: the store failed, now or before: another process may go on with the run.
+            StoreError: the store failed, or failed before so that the run is left.
         """
         self._check_failure()
         with self._lock:
@@ -156,11 +156,7 @@ class RunJournal:
             is_replaced = path in self._replaced and any(row.kind == HEAD for row in rows)
         given = [RunRow(path, *row) for row in rows]
         assert self._claim is not None, "a run is accepted before it writes"
-        try:
-            held = self._table.commit(self._claim, given, [*drop, path] if is_replaced else drop, late)
-        except StoreError as error:
-            raise self.fail(error) from error
-        if not held:
+        if not self._table.commit(self._claim, given, [*drop, path] if is_replaced else drop, late):
             raise self._lost_error()
         if drop or is_replaced:
             with self._lock:
@@ -176,16 +172,29 @@ class RunJournal:
             raise self._lost_error()
 
     def fail(self, error: StoreError) -> StoreError:
-        """Note that the store failed, so that nothing more is written; returns the error that says so."""
+        """Leave the run, because the store failed: nothing more is written. Returns the error that says so."""
+        words = (
+            f"run {self.run_id} cannot reach its store, and is left for system.recover(), which goes on from the last "
+            f"finished step: {error}"
+        )
+        failure = StoreError(words, store=error.store, run_id=self.run_id)
+        self._failure = self._failure or failure
         self.failed = True
-        words = f"run {self.run_id} cannot write its journal, and is left for system.recover(): {error}"
-        self._failure = StoreError(words, store=error.store)
-        return self._failure
+        return failure
+
+    def left_error(self) -> StoreError | None:
+        """Return a new error that says that the run is left; None if it is not."""
+        failure = self._failure
+        if failure is None:
+            return None
+        told = StoreError(str(failure), store=failure.store, run_id=self.run_id)
+        told.__cause__ = failure
+        return told
 
     def _check_failure(self) -> None:
-        failure = self._failure
+        failure = self.left_error()
         if failure is not None:
-            raise StoreError(str(failure), store=failure.store) from failure
+            raise failure
 
     def transaction(self, guard: threading.Lock, limit: float) -> ServedTransaction:
         """Return a transaction in the database of the journal, which has not begun."""
@@ -218,7 +227,7 @@ class RunJournal:
 
         Args:
             ending: how it ended, in a word.
-            also: what else is done in the transaction. Without it the run is not over: if the store fails, the run is left.
+            also: what else is done in the transaction.
             rows: its last events.
 
         Raises:
@@ -227,12 +236,8 @@ class RunJournal:
         if self.over or self.failed or self._claim is None:
             return
         self._is_ending = True
-        try:
-            last = [RunRow("", *row) for row in rows]
-            self._is_lost = not self._table.end(self._claim, ending, also=also, rows=last)
-        except StoreError:
-            self.failed = also is not None
-            raise
+        last = [RunRow("", *row) for row in rows]
+        self._is_lost = not self._table.end(self._claim, ending, also=also, rows=last)
         self.over = True
 
     def end_cancelled(self) -> None:

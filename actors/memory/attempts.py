@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import inf
 from typing import TypeVar
 
@@ -40,7 +41,7 @@ def use_memory(record: MemoryUser, epoch: int, doing: str, actor: MemoryActor, m
     causes: tuple[BaseException, ...] = ()
     while True:
         try:
-            return actor.call(record, epoch, doing, message)
+            return record.through_outage(epoch, partial(actor.call, record, epoch, doing, message))
         except MemoryRaised as raised:
             causes = (*causes, raised.cause)
         if actor.is_down or not _may_try_again(record, causes):

@@ -17,6 +17,7 @@ from logging import ERROR
 from typing import TYPE_CHECKING
 
 from understudy.actors.run_view.failsafe import safely
+from understudy.actors.stores.database import Outage
 from understudy.actors.stores.store import Store
 from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.actors.threads.slots import Taken
@@ -52,12 +53,14 @@ class Conversations:
         app: the name of the system.
         memories: those that know them.
         store: the system's, for memories without one of their own.
+        outage: the runs of the system that wait for a store.
     """
 
-    def __init__(self, app: str, memories: Memories, store: Store) -> None:
+    def __init__(self, app: str, memories: Memories, store: Store, outage: Outage) -> None:
         self._app = app
         self._memories = memories
         self._store = store
+        self._outage = outage
         self._lock = threading.Lock()
         """Guards the table, and all lines, groups and leases. Nobody's code runs under it."""
         self._lines: weakref.WeakValueDictionary[ConversationKey, ConversationQueue] = weakref.WeakValueDictionary()
@@ -160,6 +163,7 @@ class Conversations:
             stores,
             partial(self._let_in_all, line, root, group),
             partial(self._refuse_all, line, root, group),
+            self._outage,
         )
 
     def _grant(self, line: ConversationQueue, root: str, group: ConversationGroup) -> None:

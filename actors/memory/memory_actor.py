@@ -19,6 +19,7 @@ from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.cells.seated_cell import Entered, SeatedCell
 from understudy.actors.run_view.errors import DEFAULT_MEMORY_TIMEOUT, cancelled, step_timeout
 from understudy.actors.run_view.view import AgentRunView
+from understudy.actors.stores.database import may_pass
 from understudy.actors.threads.promise import Promise
 from understudy.actors.waiting.awaited import link_of_thing
 from understudy.actors.waiting.graph import graph
@@ -96,6 +97,15 @@ class MemoryUser(AgentRunView, Protocol):
         """Say what the driver that holds `epoch` is about to do, and until when; raises `Stale` to any other."""
         ...
 
+    @property
+    def waits_for_store(self) -> bool:
+        """Whether the run asks again when a store fails."""
+        ...
+
+    def through_outage(self, epoch: int, do: Callable[[], T]) -> T:
+        """Return what `do` returns, which asks a store, also if it fails at first; for the driver that holds `epoch`."""
+        ...
+
 
 class MemoryActor(SeatedCell[AnyMessage]):
     """The actor of one memory in one system.
@@ -169,6 +179,7 @@ class MemoryActor(SeatedCell[AnyMessage]):
             RunError: the run is to end, or a run that the memory began for itself has ended so.
             AgentCrashed: the time is over.
             AgentDown: the system has stopped, or a call that has not come back holds the memory.
+            StoreError: the store of the memory failed, and the run can wait for it.
         """
         until = time.monotonic() + DEFAULT_MEMORY_TIMEOUT
         record.begin_step(epoch, doing, until + GRACE)
@@ -208,6 +219,8 @@ class MemoryActor(SeatedCell[AnyMessage]):
             raise
         except BaseException as error:
             if record.scope.cancelled:  # the run is over, and the memory was told to stop
+                raise
+            if record.waits_for_store and self.persistent is not None and may_pass(error):  # the memory is not at fault
                 raise
             cause = _as_own(record, error)
         else:

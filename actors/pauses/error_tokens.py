@@ -10,6 +10,7 @@ from logging import WARNING
 from typing import TYPE_CHECKING
 
 from understudy.actors.run_view.failsafe import safely
+from understudy.actors.runs.ownership import Stale
 from understudy.actors.threads.promise import Promise
 from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.diagnostics import emit
@@ -42,8 +43,10 @@ class ErrorTokens:
         self.deadline: float | None = None
         """Until when the store is waited for, on the monotonic clock, because the system stops; None before that."""
 
-    def give(self, record: RunRecord, error: BaseException) -> str:
-        """Set the token of an error that ends a run, and return it; empty if the run cannot go on.
+    def give(self, record: RunRecord, error: BaseException, epoch: int | None = None) -> str:
+        """Set the token of an error that ends a run, and return it; empty if the run cannot go on, or is left.
+
+        The driver of the run gives its `epoch`. If the run has a journal, it waits while the store fails.
 
         A second call for the same end gives the same token. A run that a tool began, and that ends because the tool's own
         run ends, has no token: no caller would see it.
@@ -53,8 +56,10 @@ class ErrorTokens:
         token = ""
         if not record.is_inner and not _ended_around(record, error) and record.goes_on_after(error):
             try:
-                token = self._issued(record)
+                token = self._issued(record, epoch)
             except BaseException as failure:  # the caller must hear of the error, and not of the store
+                if record.left_error is not None:  # the caller hears of that
+                    return ""
                 safely(record, _tell_lost, record, error, failure)
         if token != error.token:
             error.token = token
@@ -82,7 +87,7 @@ class ErrorTokens:
         except BaseException as failure:
             with record.lock:
                 record.writing = None  # the error with which the run ends now may still have a token
-            writing.fail(failure)
+            _fail(writing, failure)
             raise
         finally:
             self._forget_late(writing)
@@ -93,7 +98,7 @@ class ErrorTokens:
         if record.writing is None or not record.keeps or record.writing.error() is not None:
             self._tokens.revoke(token, record)
 
-    def _issued(self, record: RunRecord) -> str:
+    def _issued(self, record: RunRecord, epoch: int | None) -> str:
         """Return the token of a run: wait if another thread is keeping the run, else keep it."""
         with record.lock:
             given, writing = record.issued, record.writing
@@ -103,10 +108,11 @@ class ErrorTokens:
                 writing = record.writing = Promise()
         if given:
             return given
-        if isinstance(self._tokens, StoredPauses):
+        waits = begins and epoch is not None and record.waits_for_store
+        if isinstance(self._tokens, StoredPauses) and not waits:
             return self._stored(record, writing, begins=begins)
         if begins:
-            self._write(record, writing)
+            self._write(record, writing, epoch)
         record.issued = writing.get()
         return record.issued
 
@@ -125,11 +131,11 @@ class ErrorTokens:
         record.issued = writing.get()
         return record.issued
 
-    def _write(self, record: RunRecord, writing: Promise[str]) -> None:
+    def _write(self, record: RunRecord, writing: Promise[str], epoch: int | None = None) -> None:
         try:
-            token = self._tokens.issue_for_limit(record)
+            token = self._tokens.issue_for_limit(record, epoch)
         except BaseException as failure:
-            writing.fail(failure)
+            _fail(writing, failure)
         else:
             if not writing.set(token):  # too late: the error was told without it
                 safely(record, self._tokens.revoke, token, record)
@@ -153,6 +159,11 @@ class ErrorTokens:
 def patience_until(deadline: float) -> float:
     """Return for how many seconds a store is waited for whose system is to have stopped at a moment on the monotonic clock."""
     return min(PATIENCE, max(AT_LEAST, deadline - time.monotonic()))
+
+
+def _fail(writing: Promise[str], failure: BaseException) -> None:
+    ended = isinstance(failure, Stale)  # the thread that ended the run waits for the token
+    writing.fail(StoreError("the store failed until the run ended") if ended else failure)
 
 
 def _ended_around(record: RunRecord, error: UnderstudyError) -> bool:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from logging import WARNING
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
@@ -102,25 +103,25 @@ class StoredPauses:
         self.check_leases()
         return cast(LeasedPauseStore, self._store)
 
-    def issue(self, record: RunRecord) -> str:
-        """Store a paused run and return its token.
+    def issue(self, record: RunRecord, epoch: int | None = None) -> str:
+        """Store a paused run and return its token. The driver of the run gives its `epoch`: a run with a journal then waits.
 
         Raises:
             StoreError: it could not be stored.
+            Stale: the run ended while the store failed.
             LeaseLost: another process has the run now; or it was claimed for a turn, and another worker has its token.
         """
-        return self._put(record, None)
+        return self._put(record, None, epoch)
 
-    def issue_for_limit(self, record: RunRecord) -> str:
+    def issue_for_limit(self, record: RunRecord, epoch: int | None = None) -> str:
         """Store a run that an error ended and return its token, which may be forgotten after `KEPT_LIMITS` seconds.
 
         Raises:
-            StoreError: it could not be stored.
-            LeaseLost: as for `issue`.
+            StoreError, Stale, LeaseLost: as for `issue`.
         """
-        return self._put(record, KEPT_LIMITS)
+        return self._put(record, KEPT_LIMITS, epoch)
 
-    def _put(self, record: RunRecord, keep: float | None) -> str:
+    def _put(self, record: RunRecord, keep: float | None, epoch: int | None) -> str:
         hold = record.turn_hold
         # Turns of one run share a secret, so that a worker with an earlier token can be told the present one.
         secret = secrets.token_urlsafe(12) if hold is None else _parsed(hold).nonce
@@ -133,16 +134,17 @@ class StoredPauses:
         paused = PausedRun(run_id=token.run_id, revision=token.revision, nonce=token.nonce, payload=payload)
         if hold is not None:
             self._commit(hold, paused, keep)
-        elif not self._ask(what, lambda: self._stored(record, paused, keep)):
+        elif not self._ask(what, lambda: self._stored(record, paused, keep, epoch)):
             raise self._failed(what, f"it has this run already, at pause {token.revision} or later, or still waiting")
         return str(token)
 
-    def _stored(self, record: RunRecord, paused: PausedRun, keep: float | None) -> bool:
+    def _stored(self, record: RunRecord, paused: PausedRun, keep: float | None, epoch: int | None) -> bool:
         # With a journal, the transaction also checks that this process has the run. A process that takes the run over looks
         # for its pause afterwards. So it finds every pause of the run, and nobody can store another one later: neither a
         # frozen process, nor the server for a process that was killed.
         if record.journal is not None and isinstance(self._store, PauseTable):
-            return self._store.put(paused, keep=keep, check=record.journal.journal.check_held)
+            put = partial(self._store.put, paused, keep=keep, check=record.journal.journal.check_held, is_held=True)
+            return put() if epoch is None else record.through_outage(epoch, put)
         return _yes_or_no("put", self._store.put(paused, keep=keep))
 
     @contextmanager
@@ -340,6 +342,8 @@ class StoredPauses:
         except LeaseLost:
             raise
         except StoreError as error:
+            if error.run_id:  # it says that the run is left
+                raise
             raise StoreError(f"{what} {named_safely(self._store)}: {error}", store=error.store) from error
         except Exception as error:
             raise self._failed(what, in_words(error)) from error

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from understudy.actors.cells.event_stream import EventStream
+from understudy.actors.stores.database import Outage
 from understudy.actors.stores.sessions import Sessions
 from understudy.actors.tools.executors import Executors
 from understudy.errors import CircularAgentCall, UnderstudyError
@@ -50,8 +51,8 @@ class RunEndings(Protocol[R_contra]):
         """
         ...
 
-    def give_token(self, record: R_contra, error: BaseException) -> str:
-        """Give the error with which the run is about to end its token, and return it; empty if there is none."""
+    def give_token(self, record: R_contra, error: BaseException, epoch: int) -> str:
+        """Give the error with which the run is about to end its token, and return it; empty if there is none, or the run is left."""
         ...
 
     def withdraw_token(self, record: R_contra, error: UnderstudyError) -> None:
@@ -92,6 +93,8 @@ class RunHost(Protocol[R]):
     """The system's name, which conversations and session values belong to."""
     sessions: Sessions
     """Where it keeps session values."""
+    outage: Outage
+    """The runs that wait for a store."""
     stores: bool
     """Whether paused runs are written down, so that sessions must be JSON."""
     max_hops: int

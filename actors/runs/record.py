@@ -6,15 +6,17 @@ import contextvars
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from understudy.actors.run_view.event_count import next_seq
 from understudy.actors.run_view.failsafe import safely
 from understudy.actors.run_view.log import Finished, RunLog
 from understudy.actors.run_view.run_lines import RunLines, lines_of
+from understudy.actors.stores.database import may_pass
 from understudy.actors.threads.promise import Promise
-from understudy.errors import CircularAgentCall, UnderstudyError
+from understudy.errors import CircularAgentCall, StoreError, UnderstudyError
 from understudy.orchestration.journal.places import key_of_call
 from understudy.orchestration.saving.resumable import GoesOn, goes_on
 from understudy.vocabulary.context.account import Account
@@ -42,7 +44,10 @@ if TYPE_CHECKING:
     from understudy.orchestration.definitions.runner import Runner
     from understudy.orchestration.journal.rows import JournalRow, Written
 
+T = TypeVar("T")
+
 _NO_CONTEXT = contextvars.Context()
+LOOK = 0.05  # Seconds in which a run that waits for the store sees that it is over.
 
 
 def _nothing() -> None:
@@ -338,7 +343,7 @@ class RunRecord(Ownership, ABC):
         Raises:
             Stale: the run is over or in other hands.
             LeaseLost: another process has taken the run over.
-            StoreError: the store failed.
+            StoreError: the store failed, and the run is left.
             TypeError: JSON cannot carry a value of the session.
         """
         part = self.journal
@@ -350,10 +355,68 @@ class RunRecord(Ownership, ABC):
                 self.step_deadline = inf
                 rows, written = self.rows_for(part, begins)
                 closed = part.take_closed()
-            part.commit(rows, closed)
+            self.through_outage(epoch, partial(part.commit, rows, closed))
             with self.lock:
                 self._check(epoch)
                 part.written = written
+
+    def through_outage(self, epoch: int, do: Callable[[], T]) -> T:
+        """Return what `do` returns, which asks a store, for the driver that holds `epoch`. Blocks for the store.
+
+        A run with a journal asks again while the store fails, and is left when its patience is over.
+
+        Raises:
+            Stale: the run is over or in other hands.
+            StoreError: the store failed; if the run is left, the error has its id.
+            BaseException: what `do` raises else.
+        """
+        outage = self.host.outage
+        try:
+            done = do()
+        except StoreError as error:
+            if self.journal is None or self.journal.journal.failed or not may_pass(error):
+                raise
+            failure = error
+        else:
+            if outage.is_on:
+                outage.worked()
+            return done
+        doing, journal = self.doing, self.journal.journal
+        try:
+            return outage.again(do, failure, partial(self._await_store, epoch))
+        except StoreError as error:
+            if journal.failed or not may_pass(error):
+                raise
+            raise journal.fail(error) from error
+        finally:
+            with self.lock:
+                if self.is_held_at(epoch):
+                    self.doing = doing
+
+    def _await_store(self, epoch: int, seconds: float) -> bool:
+        """Wait for another attempt; False if there is to be none. Raises `Stale` as soon as the run is over."""
+        assert self.journal is not None, "only a run with a journal waits"
+        until = time.monotonic() + seconds
+        while True:
+            with self.lock:
+                self._check(epoch)
+                self.doing, self.step_deadline = "waiting for the store", inf
+            if self.host.outage.is_stopping or self.journal.journal.failed:
+                return False
+            left = until - time.monotonic()
+            if left <= 0.0:
+                return True
+            time.sleep(min(left, LOOK))
+
+    @property
+    def left_error(self) -> StoreError | None:
+        """A new error that says that the run is left, because the store failed for too long; None if it is not."""
+        return None if self.journal is None else self.journal.journal.left_error()
+
+    @property
+    def waits_for_store(self) -> bool:
+        """Whether the run asks again when a store fails."""
+        return self.journal is not None
 
     def rows_for(self, part: JournalPart, begins: Sequence[ToolCall] = ()) -> tuple[list[JournalRow], Written]:
         """Return what is not in the journal yet, and what is once it is written; nobody changes the run meanwhile.
@@ -371,13 +434,13 @@ class RunRecord(Ownership, ABC):
 
         Raises:
             Stale: the run is over or in other hands.
-            StoreError: the store failed.
+            StoreError: the store failed; a run with a journal is left.
         """
         if self.stored is not None or self.is_inner or not self.host.sessions.has_values:
             return
         if not self.host.sessions.is_quick:
             self.begin_step(epoch, "loading its session")
-        stored, values = load(self, self.host)
+        stored, values = self.through_outage(epoch, partial(load, self, self.host))
         with self.lock:
             self._check(epoch)
             self.session.lay_under(values)
@@ -549,9 +612,11 @@ class RunRecord(Ownership, ABC):
         self.host.endings.fail(self, error, self.epoch)
 
     def must_not_wait(self, error: BaseException) -> None:
-        """End the run because it may not wait for its conversation."""
+        """End the run because it may not wait for its conversation; if a store cannot be asked, a run with a journal is left."""
         if isinstance(error, CircularAgentCall):
             self.host.events.refused(self.cell.address, error)
+        if self.journal is not None and isinstance(error, StoreError) and may_pass(error):
+            error = self.journal.journal.fail(error)
         self.lost(error)
 
     def status(self) -> RunStatus:

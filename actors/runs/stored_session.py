@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from understudy.actors.run_view.log import NotSaved, Overwritten
 from understudy.actors.run_view.view import RunView
+from understudy.actors.stores.database import may_pass
 from understudy.actors.stores.sessions import SessionChange, SessionCommit, Sessions
 from understudy.diagnostics import emit
 from understudy.errors import LeaseLost, StoreError, in_words
@@ -109,6 +110,9 @@ def save(run: SessionRun, host: SessionHost, *, yields: bool = False) -> StoredS
 
     Returns:
         What the run knows of the store from now on.
+
+    Raises:
+        StoreError: the store failed, and the run has a journal and can wait.
     """
     before = run.stored or StoredSession({})
     changes, strange = _changes(run, host, before)
@@ -120,7 +124,9 @@ def save(run: SessionRun, host: SessionHost, *, yields: bool = False) -> StoredS
         commits = host.sessions.commit(run.run_id, changes, yields=yields, also=also) if changes else ()
     except LeaseLost:
         return run.stored  # they go with the run, whose end here is refused too
-    except Exception as error:  # whatever failed, the run has its ending
+    except Exception as error:  # whatever failed, a run that cannot wait has its ending
+        if run.journal is not None and not yields and may_pass(error):
+            raise
         known.unsaved.update(each.key for each in changes)
         _tell_not_saved(run, known.unsaved, _as_store_error(error, host.sessions))
         return known

@@ -2,14 +2,21 @@
 
 Statements are written once for SQLite and PostgreSQL: parameters are named `:name`, and where the dialects differ, the
 statement has the name of a word in braces, which `Part` fills in from `Database.words`.
+
+While a database fails, the runs of a system ask again for some time: `Outage` knows which of them wait.
 """
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
+from logging import WARNING
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
+from understudy.diagnostics import emit
 from understudy.errors import StoreError
+from understudy.vocabulary.backoff import backoff_wait
 from understudy.vocabulary.context.transactions import SqlParameters, SqlRows
 
 T = TypeVar("T")
@@ -17,6 +24,10 @@ T_co = TypeVar("T_co", covariant=True)
 
 SqlValue: TypeAlias = str | int | float | bytes | None
 Row: TypeAlias = tuple[Any, ...]
+
+
+FIRST_PAUSE = 0.05  # Seconds before the second attempt; each further pause is twice as long.
+LONGEST_PAUSE = 1.0
 
 
 class UnfitId(ValueError):
@@ -57,6 +68,10 @@ class Sql(Protocol):
     def execute(self, statement: str, values: Mapping[str, SqlValue] = ..., /) -> Rows:
         """Run a statement; its parameters are named `:name`."""
         ...
+
+
+class Unfit(StoreError):
+    """The store cannot keep a value, however often it is asked; nothing was changed."""
 
 
 class InTheWay(StoreError):
@@ -224,3 +239,105 @@ def _refuse_later(database: Database, part: Part, found: int) -> None:
             f"this version knows schema {latest}",
             store=repr(database),
         )
+
+
+# --- while it fails
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether a store that failed may do the same thing another time."""
+    return isinstance(error, StoreError) and not isinstance(error, Unfit)
+
+
+def pause_before(attempt: int) -> float:
+    """Return the seconds before an attempt; the first one that is made again has the number 0."""
+    return backoff_wait(FIRST_PAUSE, LONGEST_PAUSE, attempt)
+
+
+class Outage:
+    """The runs of one system that wait for a store. Safe to use from any thread.
+
+    Args:
+        app: the system's name.
+        patience: seconds for which each of them waits at most.
+        clock: the monotonic clock, in seconds.
+
+    Attributes:
+        is_on: whether the store failed, and no run has reached it since.
+        is_stopping: whether the system stops, so that no run waits any longer.
+    """
+
+    def __init__(self, app: str, patience: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._app = app
+        self._patience = patience
+        self._clock = clock
+        self._lock = threading.Lock()
+        """Guards those below."""
+        self._waiting: dict[object, float] = {}
+        """Who waits -> since when, on the clock."""
+        self.is_on = False
+        self.is_stopping = False
+
+    @property
+    def lasts_for(self) -> float | None:
+        """Seconds since the first of those that wait began to wait; None if nobody waits."""
+        with self._lock:
+            first = min(self._waiting.values(), default=None)
+        return None if first is None else self._clock() - first
+
+    def begins(self, who: object, error: StoreError) -> float:
+        """Note that a run begins to wait; return when its patience is over, on the clock."""
+        now = self._clock()
+        with self._lock:
+            self._waiting[who] = now
+            is_first, self.is_on = not self.is_on, True
+        if is_first:
+            text = "runs of system %s wait for their store, each for %g s at most: %s"
+            emit(WARNING, "store_failed", {}, text, self._app, self._patience, error)
+        return now + self._patience
+
+    def ends(self, who: object) -> None:
+        """Note that a run waits no longer; nothing if it does not wait."""
+        with self._lock:
+            self._waiting.pop(who, None)
+
+    def worked(self) -> None:
+        """Note that a run has reached the store; those that wait still may wait for another one."""
+        with self._lock:
+            is_over = self.is_on and not self._waiting
+            if is_over:
+                self.is_on = False
+        if is_over:
+            emit(WARNING, "store_returned", {}, "the store of system %s answers again", self._app)
+
+    def again(self, do: Callable[[], T], error: StoreError, pause: Callable[[float], bool]) -> T:
+        """Do again what a store has failed to do, until it is done.
+
+        Args:
+            do: asks the store; what was done without an answer is not done twice by it.
+            error: of the first attempt.
+            pause: waits so many seconds; False if nobody is to wait any longer.
+
+        Raises:
+            StoreError: that of the last attempt: the patience is over, or `pause` returned False.
+            BaseException: what `pause` raises.
+        """
+        who, attempt = object(), 0
+        until = self.begins(who, error)
+        try:
+            while True:
+                left = until - self._clock()
+                if left <= 0.0 or not pause(min(pause_before(attempt), left)):
+                    raise error
+                attempt += 1
+                try:
+                    done = do()
+                    break
+                except StoreError as failure:
+                    error = failure
+                if not may_pass(error):
+                    raise error
+        finally:
+            self.ends(who)
+        self.worked()
+        return done

@@ -52,12 +52,14 @@ class Grants:
         self._alarm: Alarm | None = None
         self._failed_beats = 0
         """In a row."""
+        self._has_remains = False
+        """Whether the store may have tickets that this process does not know of, because it failed."""
         self._watch = owners.Watch(self._lease)
 
     # --- tickets
 
-    def take(self, key: ConversationKey, run_id: str) -> tuple[int, int, bool]:
-        """Take a ticket for a conversation.
+    def take(self, key: ConversationKey, run_id: str, *, again: bool = False) -> tuple[int, int, bool]:
+        """Take a ticket for a conversation; with `again` in place of one that was maybe taken when the store failed.
 
         Returns:
             Its claim, with which it is given back; the ticket; and whether the conversation is granted already.
@@ -76,12 +78,15 @@ class Grants:
 
             def write(sql: Sql) -> tuple[int, bool]:
                 owners.join(sql, owner, time.time())
+                if again:
+                    tickets.drop_of_run(sql, key, run_id)
                 ticket = tickets.add(sql, key, owner, claim, run_id)
                 return ticket, tickets.first(sql, key) == ticket
 
             ticket, is_first = self._database.write(write)
         except BaseException:
-            self._forget(claim)  # if it was written all the same, the next beat removes it
+            self._forget(claim)
+            self._has_remains = True  # if it was written all the same, the next beat removes it
             raise
         if is_first:
             self._note_granted(claim)
@@ -104,6 +109,7 @@ class Grants:
         try:
             self._database.write(lambda sql: tickets.give_back(sql, owner, claim))
         except StoreError as error:
+            self._has_remains = True
             emit(WARNING, "ticket_not_returned", {}, "a conversation could not be given back at once: %s", error)
 
     def fence(self, key: ConversationKey, ticket: int, run_id: str) -> Fence:
@@ -188,11 +194,19 @@ class Grants:
             self._database.write(lambda sql: tickets.give_back_unknown(sql, owner, known, below))
             return True
 
+        removes, self._has_remains = self._has_remains, False
+
         def beat(sql: Sql) -> dict[str, int]:
             sql.execute(owners.BEAT, {"owner": owner})
+            if removes:
+                tickets.give_back_unknown(sql, owner, known, below)
             return owners.others(sql, owner) if waits else {}
 
-        found = self._database.write(beat)
+        try:
+            found = self._database.write(beat)
+        except BaseException:
+            self._has_remains = self._has_remains or removes
+            raise
         dead = self._watch.look(found, time.monotonic()) if waits else []
         if dead:
             self._database.write(lambda sql: _bury(sql, dead))

@@ -43,6 +43,8 @@ ON CONFLICT (run_id) DO UPDATE SET revision = excluded.revision, nonce = exclude
     state = excluded.state, forget_at = excluded.forget_at, put_at = excluded.put_at, holder = NULL, leased_until = NULL
 WHERE understudy_pauses.state != 'waiting' AND understudy_pauses.revision < excluded.revision
 """
+PUT_HELD = f"{PUT.partition('WHERE')[0]}WHERE understudy_pauses.revision <= excluded.revision"
+"""For a process that has the run: what waits there is a pause that nobody was told, or this one."""
 GET = "SELECT run_id, revision, nonce, payload, state, leased_until FROM understudy_pauses WHERE run_id = :run_id"
 TAKE = """
 UPDATE understudy_pauses SET state = 'taken', forget_at = :forget_at, holder = NULL, leased_until = NULL
@@ -105,8 +107,11 @@ class PauseTable:
     def __repr__(self) -> str:
         return repr(self._database)
 
-    def put(self, paused: PausedRun, *, keep: float | None, check: Check = _nothing) -> bool:
-        """Keep a paused run; `check` comes first in the transaction, and what it raises leaves everything as it was."""
+    def put(self, paused: PausedRun, *, keep: float | None, check: Check = _nothing, is_held: bool = False) -> bool:
+        """Keep a paused run; `check` comes first in the transaction, and what it raises leaves everything as it was.
+
+        With `is_held`, `check` refuses every process but the one that has the run: it may put a pause again, and in place of one.
+        """
         now = self._clock()
         row = _row(paused, keep, now)
 
@@ -114,7 +119,7 @@ class PauseTable:
             checked_ids(paused.run_id)
             check(sql)
             sql.execute(FORGET, {"now": now})
-            return sql.execute(PUT, row).rowcount == 1
+            return sql.execute(PUT_HELD if is_held else PUT, row).rowcount == 1
 
         return self._database.write(write, durable=True)
 

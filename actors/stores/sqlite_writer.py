@@ -16,7 +16,7 @@ from pathlib import Path
 
 from understudy.errors import StoreError
 
-from .database import UnfitId, Violated
+from .database import Unfit, UnfitId, Violated
 from .figures import StoreFigures
 from .sqlite_failures import is_locked, why
 from .sqlite_file import SQLiteFile
@@ -331,7 +331,8 @@ class SQLiteWriter:
         """Return the error for the caller: a failure of the file as a `StoreError`, an error of `work` as it is."""
         if not isinstance(error, sqlite3.Error | OSError | UnicodeError | UnfitId):
             return error
-        told = StoreError(f"store {self!r}: {why(error, self._path, waited)}", store=repr(self))
+        kind = Unfit if isinstance(error, UnfitId | UnicodeEncodeError | sqlite3.DataError) else StoreError
+        told = kind(f"store {self!r}: {why(error, self._path, waited)}", store=repr(self))
         if not isinstance(error, UnicodeError):  # that error holds all that was read
             told.__cause__ = error
         return told

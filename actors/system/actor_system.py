@@ -44,6 +44,7 @@ from .agent_actor import Maker, StartRun
 from .agent_ref import AgentRef
 from .argument_checks import (
     LEASE,
+    STORE_PATIENCE,
     check_actor,
     check_kinds,
     check_subscriber,
@@ -52,6 +53,7 @@ from .argument_checks import (
     checked_map_name,
     checked_max_runs,
     checked_name,
+    checked_patience,
     checked_recovering,
     refuse_arguments,
 )
@@ -96,10 +98,12 @@ class ActorSystem:
             fork it rests in the parent until the next run there, or `start()`. None: only that method does.
         lease: seconds, at least 1, without a sign of life after which other systems with `recover="always"` take the runs of this
             process for left, although the operating system says that the process is there: it is frozen, or cut off.
+        store_patience: seconds, 0 or more, for which a run that was accepted asks a durable store that fails again. Then its
+            caller gets a `StoreError` with the `run_id`, and the run is left: `recover` goes on with it.
         deps, runners, adopt, migrate: with `recover="always"`, as for the method `recover`.
 
     Raises:
-        ValueError: the name is empty, `store` names no store, `max_runs`, `max_hops` or `lease` is below 1, or `recover` is "always" and
+        ValueError: the name is empty, `store` names no store, `max_runs`, `max_hops` or `lease` is below 1, `store_patience` is below 0, or `recover` is "always" and
             there is no durable store or no journal, or both `adopt` and `migrate` are given.
         StoreError: the store cannot be opened.
     """
@@ -115,6 +119,7 @@ class ActorSystem:
         registry: bool = False,
         journal: bool = True,
         lease: float = LEASE,
+        store_patience: float = STORE_PATIENCE,
         recover: Literal["always"] | None = None,
         deps: Callable[[LeftRun], object] | None = None,
         runners: Iterable[Runner[Any]] = (),
@@ -130,6 +135,7 @@ class ActorSystem:
             max_hops=checked_whole("max_hops", max_hops, 1),
             require_user=checked_flag("require_user", require_user),
             lease=checked_lease(lease),
+            store_patience=checked_patience(store_patience),
             store=(opened := open_store(store)),
             owners=owners_in(opened, journal=has_journals),
         )
@@ -394,7 +400,8 @@ class ActorSystem:
         actors = [self._figures(cell, agents.get(cell, ())) for cell in self._directory.cells]
         hung, store = self._runs.hung.count(), self._settings.store.figures()
         parked, why_not = self._recoveries.parked.told(), self._recoveries.why_not
-        return health_of(actors, runs, hung, self._events, store, parked, limit_figures(), why_not)
+        waits = self._runs.outage.lasts_for
+        return health_of(actors, runs, hung, self._events, store, waits, parked, limit_figures(), why_not)
 
     def _figures(self, cell: ActorCell, agents: Sequence[Agent[object]]) -> ActorFigures:
         tools = [tool for agent in agents for tool in agent.tools_by_name.values()]

@@ -18,6 +18,7 @@ from understudy.vocabulary.runs.left_runs import ChangedRun, LeftRun
 
 LEASE = 15.0  # Seconds; a thread that has to beat beside 100 busy ones was late by 3.3 s.
 SHORTEST_LEASE = 1.0
+STORE_PATIENCE = 30.0  # Seconds; a server that fails over, or starts again, is back by then.
 LONGEST_LEASE = 86_400.0  # A day; the runs of a frozen process wait so long.
 Deps: TypeAlias = Callable[[LeftRun], object]
 Migrate: TypeAlias = Callable[[ChangedRun], str | None]
@@ -124,6 +125,13 @@ def checked_lease(lease: float) -> float:
     if lease > LONGEST_LEASE:
         raise ValueError(f"lease must be at most {LONGEST_LEASE:.0f} seconds, which is a day; got {lease!r}")
     return float(lease)
+
+
+def checked_patience(store_patience: float) -> float:
+    """Return how many seconds a run asks a store that fails again."""
+    if checked_number("store_patience", store_patience) < 0:
+        raise ValueError(f"store_patience must be 0 seconds or more, got {store_patience!r}")
+    return float(store_patience)
 
 
 def refuse_arguments(actor: object, arguments: Sequence[object], options: Collection[str]) -> None:

@@ -77,6 +77,8 @@ class Health:
     """Events that found no room in the buffers of subscribers."""
     store: StoreFigures | None = None
     """The SQLite file of the system; None if it has none."""
+    waits_for_store: float | None = None
+    """Seconds for which runs have been waiting, because a store fails; None if none waits."""
     parked: tuple[ParkedRun, ...] = ()
     """Runs whose processes died, and with which this system could not go on when it tried the last time."""
     not_recovering: str = ""
@@ -137,6 +139,7 @@ def health_of(
     hung: int,
     events: EventStream,
     store: StoreFigures | None,
+    waits_for_store: float | None,
     parked: tuple[ParkedRun, ...],
     limits: tuple[LimitFigures, ...],
     not_recovering: str,
@@ -153,6 +156,8 @@ def health_of(
         advice.append(f"given up after too many failures: {', '.join(down)}")
     if held:
         advice.append(f"held by calls that never came back, so that every other call is refused: {', '.join(held)}")
+    if waits_for_store is not None:
+        advice.append(f"see to the store: runs have been waiting for it for {waits_for_store:.1f} s")
     return Health(
         ok=not advice,
         advice="; ".join(advice),
@@ -163,6 +168,7 @@ def health_of(
         dead_letters_by_reason=lost,
         events_lost=events.lost,
         store=store,
+        waits_for_store=waits_for_store,
         parked=parked,
         limits=limits,
         not_recovering=not_recovering,

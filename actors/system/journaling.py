@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from logging import ERROR
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,9 @@ from understudy.actors.run_view.log import Diverged
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.group_record import GroupRunRecord
 from understudy.actors.runs.saving import save
-from understudy.errors import RunError
+from understudy.actors.stores.database import may_pass
+from understudy.diagnostics import emit
+from understudy.errors import RunError, StoreError
 from understudy.vocabulary.context.overlays import lasting
 from understudy.vocabulary.runs.outcomes import Complete
 
@@ -133,37 +136,51 @@ class Journaling:
                 keep_events(record, part)
         return is_accepted
 
-    def end(self, record: RunRecord, ending: str, told: Outcome[object] | BaseException) -> None:
-        """Note that a run is about to end, for its driver; what fails is logged, for the run has its ending.
+    def end(self, record: RunRecord, ending: str, told: Outcome[object] | BaseException, epoch: int) -> None:
+        """Note that a run is about to end, for its driver. Blocks for the store; another failure than its own is logged.
 
         Args:
             record: of the run.
             ending: how it ends, in a word.
             told: its outcome or its error.
-        """
-        if record.journal is not None and not record.is_inner:
-            safely(record, record.journal.journal.end, ending, None, _last_events(record, told))
+            epoch: of the driver.
 
-    def end_complete(self, record: RunRecord, told: Complete[object]) -> None:
+        Raises:
+            StoreError: the store failed for too long, and the run is left.
+            Stale: the run is over or in other hands.
+        """
+        if record.journal is None or record.is_inner:
+            return
+        rows = _last_events(record, told)
+        try:
+            record.through_outage(epoch, partial(record.journal.journal.end, ending, None, rows))
+        except Exception as failure:
+            if record.left_error is not None:
+                raise
+            text = "run %s: its end could not be noted: %s"
+            emit(ERROR, "run_ending_failed", {"run_id": record.run_id}, text, record.run_id, failure, exc_info=failure)
+
+    def end_complete(self, record: RunRecord, told: Complete[object], epoch: int) -> None:
         """Note that a run is about to end with its answer, and keep the answer of a run of a map.
 
         Raises:
             LeaseLost: another process goes on with the run.
             RunError: the answer of a run of a map cannot be written down.
-            StoreError: the store cannot keep the answer of a run of a map; the run is left.
+            StoreError: the store failed for too long, and the run is left; or it cannot keep the answer of a run of a map.
+            Stale: the run is over or in other hands.
         """
         try:
             if record.options.of_map and self._results is not None:
-                self._keep_result(record, self._results)
+                self._keep_result(record, self._results, epoch)
             else:
-                self.end(record, "complete", told)
+                self.end(record, "complete", told, epoch)
             if record.journal is not None and not record.is_inner:
                 record.journal.journal.refuse_if_lost()
         except BaseException:  # it ends with an error, or goes on because a callback says so
             record.log.unseal()
             raise
 
-    def _keep_result(self, record: RunRecord, maps: MapTable) -> None:
+    def _keep_result(self, record: RunRecord, maps: MapTable, epoch: int) -> None:
         try:
             keep = maps.keeping(record.run_id, save(record))
         except (TypeError, ValueError) as error:
@@ -174,7 +191,7 @@ class Journaling:
         if record.journal is None:  # it went on from a token inside of a run, or without a journal
             maps.write(keep)
         else:
-            record.journal.journal.end("complete", keep)
+            record.through_outage(epoch, partial(record.journal.journal.end, "complete", keep))
 
     def leave(self, record: RunRecord) -> bool:
         """Leave a run, which is about to be cancelled because the system stops, for a later process to go on with.
@@ -200,9 +217,14 @@ class Journaling:
 
     def _end_late(self, record: RunRecord) -> None:
         assert self.journals is not None and record.journal is not None
-        journal = record.journal.journal
+        journal, outage = record.journal.journal, record.host.outage
+        end = partial(journal.end, record.phase, None, _last_events(record, record.ending))
         try:
-            journal.end(record.phase, None, _last_events(record, record.ending))
+            end()
+        except StoreError as error:
+            if not may_pass(error):
+                raise
+            outage.again(end, error, self.late_ends.pause)
         finally:
             self.journals.ended(journal)
 

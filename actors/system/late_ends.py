@@ -17,10 +17,12 @@ AT_EXIT = 5.0  # Seconds for which the end of the process waits: a run whose end
 class LateEnds:
     """Notes the ends of runs that are over. Safe to use from any thread."""
 
-    __slots__ = ("_under_way",)
+    __slots__ = ("_is_left", "_under_way")
 
     def __init__(self) -> None:
         self._under_way: set[threading.Event] = set()
+        self._is_left = threading.Event()
+        """Set when nobody waits for them any more."""
 
     def begin(self, note: Callable[[], object]) -> None:
         """Have the end of a run noted by `note`, which does not raise; returns at once."""
@@ -41,6 +43,14 @@ class LateEnds:
     def wait(self, deadline: float) -> None:
         """Wait for all that are under way, until a moment on the monotonic clock."""
         _wait(self._under_way, deadline)
+
+    def leave(self) -> None:
+        """Have no end that a store did not take tried again: the system has stopped."""
+        self._is_left.set()
+
+    def pause(self, seconds: float) -> bool:
+        """Wait before an end is tried again; False if it is not to be."""
+        return not self._is_left.wait(seconds)
 
 
 def _wait(given: Iterable[threading.Event], deadline: float) -> None:

@@ -148,9 +148,13 @@ class PausedRuns:
         raise leased(time.time())  # the lease of a turn here is over, and it does not know yet
 
     def since(self, record: RunRecord) -> LastPause | None:
-        """Return the pause of a run after the one it went on from; None without one. Blocks for the store."""
+        """Return the pause of a run that no answer was taken for, or the last one after the one it went on from; else None.
+
+        Blocks for the store.
+        """
         found = self._tokens.last_pause(record.run_id)
-        return found if found is not None and found.revision > record.revision else None
+        is_open = found is not None and (found.revision > record.revision or found.waiting is not None)
+        return found if is_open else None
 
     def last(self, run_id: str) -> LastPause | None:
         """Return the last pause of a run; None without one. Blocks for the store."""

@@ -13,6 +13,7 @@ from understudy.actors.run_view.errors import cancelled, named, step_timeout, ti
 from understudy.actors.run_view.failsafe import safely
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.host import RunEndings
+from understudy.actors.runs.ownership import Stale
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.threads import cancel_hooks
 from understudy.actors.threads.run_elsewhere import run_elsewhere
@@ -82,7 +83,7 @@ class SystemRunEndings(RunEndings[RunRecord]):
             if not record.hold(epoch) or not self._journaling.may_end(record):
                 return
             self._tokens.finish(record)
-            self._journaling.end_complete(record, outcome)
+            self._journaling.end_complete(record, outcome, epoch)
             safely(record, self._tokens.over, record)
             safely(record, record.cell.worked)
             record.end(outcome, "complete", epoch=epoch, commit=commit)
@@ -104,14 +105,16 @@ class SystemRunEndings(RunEndings[RunRecord]):
         token: str = getattr(outcome, "token", "")
         if not self._journaling.may_end(record):  # what cancels the run takes the token for its error
             return
-        self._journaling.end(record, phase, outcome)
+        self._journaling.end(record, phase, outcome, epoch)
         safely(record, record.cell.worked)
         ended = record.end(outcome, phase, epoch=epoch)
         if token and not ended and record.turn_hold is None:
             safely(record, self._error_tokens.drop, record, token)
 
     def _check_hold(self, record: RunRecord) -> None:
-        """Raise `LeaseLost` if another worker has the run's token, before anything is stored that cannot be undone."""
+        """Raise `StoreError` if the run is left, and `LeaseLost` if another worker has its token, before anything is stored."""
+        if record.left_error is not None:
+            raise record.left_error
         if record.turn_hold is not None and not self._tokens.renew(record.turn_hold):
             raise record.turn_hold.lost_error()
 
@@ -119,14 +122,14 @@ class SystemRunEndings(RunEndings[RunRecord]):
         """Store the session values of a run before its end, if that may block; values in memory are stored by the end itself."""
         if record.waits_to_save:
             record.begin_step(epoch, "storing its session")
-            record.save_session()
+            record.through_outage(epoch, record.save_session)
 
     def _keep(self, record: RunRecord, outcome: NeedsApproval | NeedsInput | Incomplete | MoreTurns, epoch: int) -> str:
         if record.keeps_events:  # first: a token is no use to readers who do not know what it is for
             record.write_journal(epoch)
         record.begin_step(epoch, "keeping what it needs to go on")
         issue = self._tokens.issue_for_limit if isinstance(outcome, Incomplete) else self._tokens.issue
-        return self._error_tokens.keep(record, issue)
+        return self._error_tokens.keep(record, partial(issue, epoch=epoch))
 
     def fail(self, record: RunRecord, error: BaseException, epoch: int) -> bool:
         if not record.hold(epoch):
@@ -136,14 +139,18 @@ class SystemRunEndings(RunEndings[RunRecord]):
         safely(record, record.log.end_children)  # first: the number of the next event is stored with the run
         if isinstance(error, LeaseLost):
             record.forget_changes()
-        if record.waits_to_save:
-            safely(record, record.save_session)
-        token = self.give_token(record, error)
-        if not token and not record.is_inner:
-            safely(record, self._note_over, record, error)
-        if isinstance(error, (RunError, ContextOverflow)):
-            error.run_id = record.run_id
-        self._journaling.end(record, type(error).__name__, error)
+        token = ""
+        try:
+            if record.left_error is None:
+                token = self._keep_failed(record, error, epoch)
+        except Stale:
+            return False
+        except StoreError:  # the run is left, and how it would have ended is not written
+            pass
+        left = record.left_error
+        if left is not None:  # it is not over: neither its callbacks nor the store are told of an end
+            record.end(left, "failed", epoch=epoch)
+            return True
         ended = record.end(error, "cancelled" if isinstance(error, RunCancelled) else "failed", epoch=epoch)
         if token and not ended and not record.keeps:  # another thread ended the run, and has no use for the token
             self._revoke(record, token)
@@ -151,8 +158,27 @@ class SystemRunEndings(RunEndings[RunRecord]):
             safely(record, record.tell_error, error)
         return True
 
-    def give_token(self, record: RunRecord, error: BaseException) -> str:
-        failure = safely(record, self._error_tokens.give, record, error)
+    def _keep_failed(self, record: RunRecord, error: BaseException, epoch: int) -> str:
+        """Store what is to be kept of a run that ends with an error, and its end; return the token of the error, or ''.
+
+        Raises:
+            StoreError: the store failed for too long, and the run is left.
+            Stale: the run is over or in other hands.
+        """
+        if record.waits_to_save:
+            record.through_outage(epoch, record.save_session)
+        token = self.give_token(record, error, epoch)
+        if record.left_error is not None:
+            return ""
+        if not token and not record.is_inner:
+            safely(record, self._note_over, record, error)
+        if isinstance(error, (RunError, ContextOverflow)):
+            error.run_id = record.run_id
+        self._journaling.end(record, type(error).__name__, error, epoch)
+        return token
+
+    def give_token(self, record: RunRecord, error: BaseException, epoch: int) -> str:
+        failure = safely(record, self._error_tokens.give, record, error, epoch)
         return error.token if failure is None and isinstance(error, UnderstudyError) else ""
 
     def withdraw_token(self, record: RunRecord, error: UnderstudyError) -> None:

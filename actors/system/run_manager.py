@@ -29,6 +29,7 @@ from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.host import RunHost
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.runs.watchdog import Watchdog
+from understudy.actors.stores.database import Outage
 from understudy.actors.tools.executors import Executors
 from understudy.actors.waiting.graph import graph
 from understudy.diagnostics import is_in_handler, mute
@@ -71,6 +72,8 @@ class RunSettings:
     """The processes that drive runs in the store; None if runs have no journal. Made once: a forked child asks no database."""
     lease: float
     """Seconds without a beat after which others take the runs of this process."""
+    store_patience: float
+    """Seconds for which a run asks a store that fails again, before it is left."""
     require_user: bool
     """Whether a run that remembers a conversation is refused without a user id."""
 
@@ -105,7 +108,8 @@ class RunManager(RunHost[RunRecord]):
         self._start = start
         self._numbers = count(1)
         self.memories = Memories(settings.app, events, settings.store)
-        self.conversations = Conversations(settings.app, self.memories, settings.store)
+        self.outage = Outage(settings.app, settings.store_patience)
+        self.conversations = Conversations(settings.app, self.memories, settings.store, self.outage)
         self._admission = Admission(settings.max_runs, self._admitted)
         pauses = settings.store.pauses
         self._tokens = Tokens() if pauses is None else StoredPauses(pauses)

@@ -29,6 +29,7 @@ def shut_down(
     Returns:
         The ids of runs that were cancelled, and the addresses of actors that did not stop in time.
     """
+    runs.outage.is_stopping = True
     cancelled = _end_runs(name, runs, deadline)
     if entries is not None:
         entries.clear()
@@ -36,6 +37,7 @@ def shut_down(
     late = max(deadline, time.monotonic() + cancel_hooks.AT_HAND)
     runs.late_saves.wait(late)
     runs.journaling.late_ends.wait(late)
+    runs.journaling.late_ends.leave()
     runs.journaling.rest()
     events.finish(deadline)
     return (*cancelled, *[cell.address for cell in hanging])

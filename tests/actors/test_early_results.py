@@ -30,8 +30,8 @@ class Shop:
         self.effects = Effects(folder / "effects")
         self.is_deadly = True
 
-    def system(self) -> us.ActorSystem:
-        return us.ActorSystem("shop", store=f"sqlite:///{self.file}")
+    def system(self, store_patience: float = WAIT) -> us.ActorSystem:
+        return us.ActorSystem("shop", store=f"sqlite:///{self.file}", store_patience=store_patience)
 
     def has_results(self, ids: Iterable[str]) -> bool:
         with sqlite3.connect(self.file) as database:
@@ -254,7 +254,7 @@ def test_a_result_that_cannot_be_written_ends_the_run_which_stays_where_it_was(
     with monkeypatch.context() as patch:
         Commits(patch, fault)
         with pytest.raises(LeaseLost if error is None else StoreError):
-            agent.run("go", system=shop.system())
+            agent.run("go", system=shop.system(store_patience=0.0))
     over.set()
 
     if error is not None:

@@ -205,6 +205,31 @@ def test_a_ticket_that_could_not_be_given_back_is_removed_by_a_later_beat(
     assert there.has_come(KEY, waiting, ticket) is True
 
 
+def test_a_ticket_that_could_not_be_given_back_is_removed_while_the_process_has_another_one(
+    database: Database, clock: Clock, here: Grants, there: Grants, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim, _, _ = here.take(KEY, "r-1")
+    kept, _, _ = here.take(us.ConversationKey("shop", "ada", "other"), "r-2")
+    waits, number, _ = there.take(KEY, "r-3")
+
+    def fail(*_: object, **__: object) -> None:
+        raise us.StoreError("the disk is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(database), "write", fail)
+        here.give_back(claim)
+    clock.passes(BEAT)
+
+    assert there.has_come(KEY, waits, number)
+    here.give_back(kept)
+
+
+def test_a_ticket_that_is_taken_again_replaces_the_one_in_doubt(here: Grants) -> None:
+    here.take(KEY, "r-1")  # its answer was lost, so nobody gives it back
+
+    assert here.take(KEY, "r-1", again=True)[2]
+
+
 @pytest.mark.parametrize("is_held", [True, False])
 def test_a_process_beats_for_a_store_that_is_gone_only_while_it_has_a_ticket(
     is_held: bool, database: Database, clock: Clock, here: Grants, monkeypatch: pytest.MonkeyPatch

@@ -94,9 +94,10 @@ def test_a_result_that_cannot_be_written_is_told(system: us.ActorSystem) -> None
 
 
 def test_a_result_that_the_store_did_not_take_costs_no_finished_call(
-    system: us.ActorSystem, effects: Effects, monkeypatch: pytest.MonkeyPatch
+    store: str, effects: Effects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = worker("clerk", effects.tool(), ["x"])
+    system = us.ActorSystem("shop", store=store, store_patience=0.0)
 
     def full(table: MapTable, run_id: str, result: str) -> Callable[[object], object]:
         def fail(sql: object) -> object:

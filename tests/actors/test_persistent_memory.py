@@ -136,7 +136,7 @@ def test_runs_of_different_conversations_use_a_memory_at_once_and_lose_nothing(t
 def test_a_store_that_cannot_be_opened_ends_the_run_and_the_next_one_tries_again(tmp_path: Path) -> None:
     folder = tmp_path / "later"
     agent = clerk(us.PersistentMemory(f"sqlite:///{folder}/shop.db"))
-    with us.ActorSystem("shop") as system:
+    with us.ActorSystem("shop", store_patience=0.0) as system:
         with pytest.raises((us.AgentCrashed, us.StoreError), match="there is no folder"):
             agent.run("hi", system=system, conversation_id="c-42")
         folder.mkdir()

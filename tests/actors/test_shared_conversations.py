@@ -160,13 +160,14 @@ def test_a_run_that_has_lost_its_conversation_ends_with_an_error_and_stores_noth
     assert [each.restarts for each in here.health().actors] == [0]
 
 
-def test_a_store_that_cannot_be_asked_ends_the_run_and_the_next_one_asks_again(
-    here: us.ActorSystem, monkeypatch: pytest.MonkeyPatch
+def test_a_store_that_cannot_be_asked_leaves_the_run_and_the_next_one_asks_again(
+    url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gated = Gated()
     gated.gate.set()
+    here = us.ActorSystem("shop", store=url, store_patience=0.0)
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise us.StoreError("the disk is gone")
 
     with monkeypatch.context() as patch:
@@ -175,6 +176,8 @@ def test_a_store_that_cannot_be_asked_ends_the_run_and_the_next_one_asks_again(
             begin(gated.agent, here).get(timeout=WAIT)
 
     assert begin(gated.agent, here).get(timeout=WAIT).text == "1"
+    (left,) = here.recover(runners=[gated.agent])
+    assert isinstance(left.result(timeout=WAIT), us.Complete)
 
 
 def test_a_group_has_its_conversation_from_its_first_step_to_its_last(

@@ -23,7 +23,7 @@ from tests.support.stores import DictStore, sqlite_pauses
 from understudy import ActorSystem, PausedRun, PauseStore, PersistentMemory, StoreError, configure
 from understudy.actors.stores import sqlite_writer
 from understudy.actors.stores.open_store import open_store
-from understudy.actors.stores.pauses import KEPT
+from understudy.actors.stores.pauses import KEPT, PauseTable
 
 RUN = PausedRun(run_id="shop-1", revision=1, nonce="secret", payload='{"é": "\\u0000"}')
 
@@ -44,6 +44,22 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> PauseStore:
 
 
 # --- what every store does
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_process_that_has_the_run_puts_a_pause_again_and_in_place_of_one_that_nobody_was_told(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path}/shop.db" if kind == "sqlite" else request.getfixturevalue("postgres_url")
+    store = open_store(url).pauses
+    assert isinstance(store, PauseTable)
+
+    assert store.put(RUN, keep=None, is_held=True)
+    assert store.put(RUN, keep=None, is_held=True)  # the answer to the first one was lost
+    assert store.put(second(RUN), keep=None, is_held=True)
+    assert not store.put(RUN, keep=None, is_held=True)
+
+    assert store.get(RUN.run_id) == second(RUN)
 
 
 def test_a_run_comes_back_as_it_was_put(store: PauseStore) -> None:

@@ -160,7 +160,7 @@ def test_a_run_whose_store_failed_goes_on_in_its_own_process(
         return commit(*given)
 
     monkeypatch.setattr(RunTable, "commit", fails_once)
-    with watching(store, agent) as system:
+    with watching(store, agent, store_patience=0.0) as system:
         with pytest.raises(us.StoreError, match="is left for"):
             agent.run("go", system=system)
 

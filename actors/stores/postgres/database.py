@@ -20,7 +20,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from understudy.actors.stores.database import ENDED, InTheWay, OpenSql, Rows, Sql, SqlValue, UnfitId, Violated
+from understudy.actors.stores.database import ENDED, InTheWay, OpenSql, Rows, Sql, SqlValue, Unfit, UnfitId, Violated
 from understudy.actors.stores.figures import StoreFigures
 from understudy.actors.stores.transactions.given_statements import for_psycopg
 from understudy.actors.threads.forked import Stage, at_fork
@@ -30,7 +30,7 @@ from understudy.vocabulary.context.transactions import SqlParameters, SqlRows
 from .connections import LIFE_TEXT, PATIENCE, SESSION, Connections
 from .counts import Counts
 from .doubt import Begun, begin, was_committed
-from .failures import is_conflict, is_in_the_way, is_passing, is_violation, shown_url, statement_of, why
+from .failures import is_conflict, is_in_the_way, is_passing, is_unfit, is_violation, shown_url, statement_of, why
 from .session_locks import HELD, SessionLocks
 
 if TYPE_CHECKING:
@@ -156,7 +156,8 @@ class PostgresDatabase:
                 pause = min(2 * pause, LONGEST_PAUSE)
 
     def _told(self, error: Exception) -> StoreError:
-        return StoreError(f"store {self!r}: {why(error, PATIENCE)}", store=repr(self))
+        kind = Unfit if isinstance(error, UnfitId | UnicodeEncodeError) or is_unfit(error) else StoreError
+        return kind(f"store {self!r}: {why(error, PATIENCE)}", store=repr(self))
 
     def _transact(self, work: Callable[[OpenSql], T], until: float, *, reads_only: bool, in_lane: bool) -> T:
         connection = self._borrowed(until)

@@ -65,6 +65,11 @@ def is_in_the_way(error: BaseException) -> bool:
     return getattr(error, "sqlstate", None) in IN_THE_WAY
 
 
+def is_unfit(error: BaseException) -> bool:
+    """Whether the server refused a value that it can never keep."""
+    return str(getattr(error, "sqlstate", "")).startswith(("22", "54"))
+
+
 def is_violation(error: BaseException) -> bool:
     """Whether a constraint refused a value."""
     return str(getattr(error, "sqlstate", "")).startswith("23")
