@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import functools
+import gc
 import logging
+import threading
+import time
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
@@ -400,3 +404,47 @@ def test_a_run_is_cancelled_although_what_on_cancel_was_given_leaves_with_an_exi
 
         assert isinstance(handle.exception(BOUND), us.RunCancelled)
         assert finished(scripted_agent().submit("go", system=system).result(BOUND)).text == "ok"
+
+
+class Deps:
+    """What is kept as long as its run is."""
+
+
+@pytest.mark.xfail(strict=True, reason="runs that ended while their model was at work stay in memory")
+@pytest.mark.parametrize("ending", ["deadline", "cancel", "a reader that left"])
+def test_a_run_that_ended_while_its_model_worked_is_not_kept(ending: str, system: us.ActorSystem) -> None:
+    go, back = threading.Event(), threading.Semaphore(0)
+
+    def complete(request: us.ModelRequest) -> us.ModelTurn:
+        go.wait(WAIT)
+        back.release()
+        return says("too late")
+
+    agent, kept = us.Agent("slow", model=FunctionModel(complete)), weakref.WeakSet[Deps]()
+
+    def end_one() -> None:
+        deps = Deps()
+        kept.add(deps)
+        if ending == "a reader that left":
+            with agent.stream("go", system=system, deps=deps) as stream:
+                next(iter(stream))
+            return
+        handle = agent.submit("go", system=system, deps=deps, timeout=0.05 if ending == "deadline" else None)
+        eventually(lambda: "model" in handle.status().doing, "the model is asked")
+        if ending == "cancel":
+            handle.cancel()
+        assert isinstance(handle.exception(WAIT), us.RunCancelled | us.RunTimedOut)
+
+    for _ in range(20):
+        end_one()
+    go.set()
+    for _ in range(20):
+        assert back.acquire(timeout=WAIT)
+    for _ in range(20):
+        finished(agent.run("go", system=system))
+
+    until = time.monotonic() + 1.0
+    while len(kept) > 2 and time.monotonic() < until:  # the last ones may be on their way
+        gc.collect()
+        threading.Event().wait(0.02)
+    assert len(kept) <= 2

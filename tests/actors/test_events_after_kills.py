@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pytest
 import understudy as us
 from tests.support.events import numbered, shown
 from tests.support.killing import Effects, forked, killed, worker
-from tests.support.scripts import WAIT, eventually
+from tests.support.scripts import WAIT, eventually, needs_approval
 from understudy.actors.stores.inspection.stored_runs import runs_in
 from understudy.actors.stores.open_store import open_store
 from understudy.testing import calls, says
@@ -213,3 +215,57 @@ def result_is_stored(url: str) -> bool:
     assert database is not None
     statement = "SELECT 1 FROM understudy_run_rows WHERE kind = 'result'"
     return database.read(lambda sql: sql.execute(statement).fetchone()) is not None
+
+
+def dying_in_a_tool(shown: Path, progress: int) -> us.Agent:
+    """Return an agent whose process is killed in a call that may not be made again.
+
+    Args:
+        shown: what a reader in that process was shown.
+        progress: how often the tool tells of its progress.
+    """
+
+    @us.tool
+    def act(ctx: us.ToolContext) -> str:
+        for number in range(progress):
+            ctx.progress("at work", number)
+        until = time.monotonic() + 1.0  # events that are shown before they are stored come at once
+        while "ToolStarted" not in shown.read_text() and time.monotonic() < until:
+            threading.Event().wait(0.005)
+        os.kill(os.getpid(), signal.SIGKILL)
+        return "never"
+
+    return us.Agent("clerk", model=us.ScriptedModel([calls("act")]), tools=[act])
+
+
+def show(agent: us.Agent, url: str, shown: Path) -> None:
+    """Drive a run, and note each event that has a number with its type."""
+    shown.touch()
+    for event in agent.submit("go", system=us.ActorSystem("shop", store=url)).events():
+        with shown.open("a") as file:
+            file.write(f"{event.id} {type(event).__name__}\n" if event.id else "")
+
+
+@pytest.mark.xfail(strict=True, reason="a reader is shown events that a kill undoes, and others get their numbers")
+@pytest.mark.parametrize("progress", [0, 3])
+@pytest.mark.parametrize("cancelled", [False, True], ids=["goes on", "cancelled"])
+def test_a_reader_that_comes_back_after_a_kill_in_a_tool_sees_the_rest_and_no_number_means_two_events(
+    progress: int, cancelled: bool, url: str, tmp_path: Path
+) -> None:
+    agent = dying_in_a_tool(tmp_path / "shown", progress)
+    assert killed(lambda: show(agent, url, tmp_path / "shown"))
+    shown_before = dict(line.split() for line in (tmp_path / "shown").read_text().splitlines())
+    with us.ActorSystem("shop", store=url) as system:
+        (run,) = [each.run_id for each in left_in(url)]
+        handle = system.handle(run)
+        if cancelled:
+            handle.cancel()
+        else:
+            (here,) = system.recover(runners=[agent])
+            needs_approval(here.result(timeout=WAIT))
+
+        rest = list(handle.events(after=list(shown_before)[-1], timeout=WAIT))
+
+        now = {event.id: type(event).__name__ for event in handle.events(timeout=WAIT)}
+    assert [type(event) for event in rest[-1:]] == [us.RunFailed if cancelled else us.RunFinished]
+    assert {number: now.get(number) for number in shown_before} == shown_before

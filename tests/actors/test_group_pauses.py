@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -231,3 +233,23 @@ def test_an_approval_with_arguments_that_do_not_fit_is_refused_at_any_depth_and_
     outcome = group.resume(waiting.token, {waiting.pauses[0].id: us.Approve({"cents": 2})}, system=another())
 
     assert finished(outcome).combined_text == '["other(go)", "paid 2"]'
+
+
+@pytest.mark.xfail(strict=True, reason="each group around a run that waits makes its text twice to four times as long")
+def test_each_group_around_a_run_that_waits_adds_about_the_same_to_its_text(tmp_path: Path) -> None:
+    def written(depth: int) -> int:
+        runner: us.Agent | us.SequentialAgent = us.Agent(
+            "leaf", model=ScriptedModel([calls("pay", cents=1)]), tools=[pay]
+        )
+        for level in range(depth):
+            runner = us.SequentialAgent(f"level-{level}", [runner])
+        store = tmp_path / f"{depth}.db"
+        with us.ActorSystem("shop", store=f"sqlite:///{store}") as system:
+            needs_approval(runner.run("go", system=system))
+        with closing(sqlite3.connect(store)) as database:
+            (size,) = database.execute("SELECT sum(length(payload)) FROM understudy_pauses").fetchone()
+        return int(size)
+
+    flat, three, six = written(0), written(3), written(6)
+
+    assert six - three <= 2 * (three - flat)

@@ -155,6 +155,36 @@ def test_a_workflow_with_failed_tasks_unwraps_to_what_the_first_failed_of(system
     assert outcome.tasks["list"].error is None
 
 
+@pytest.mark.xfail(strict=True, reason="a retry begins its task anew, and its mail goes out twice")
+@pytest.mark.parametrize("inside", [False, True], ids=["agent", "sequence"])
+def test_a_retry_of_a_task_does_not_do_again_what_was_done_before_the_error(
+    inside: bool, system: us.ActorSystem
+) -> None:
+    sent = list[str]()
+
+    @us.tool
+    def send(to: str) -> str:
+        sent.append(to)
+        return "sent"
+
+    faults = [us.RateLimited("slow down")]
+
+    def next_turn(request: us.ModelRequest) -> us.ModelTurn:
+        if not request.messages[-1].tool_results:
+            return calls("send", to="ada")
+        if faults:
+            raise faults.pop()
+        return says("It is out.")
+
+    clerk = us.Agent("clerk", model=FunctionModel(next_turn), tools=[send])
+    runner = us.SequentialAgent("desk", [clerk]) if inside else clerk
+
+    outcome = us.Workflow("w", [us.Task("a", runner, retries=1, backoff=AT_ONCE)]).run("x", system=system)
+
+    assert states(outcome) == {"a": "done"}
+    assert sent == ["ada"]
+
+
 def test_failed_tasks_begin_anew_when_the_run_goes_on_and_those_that_are_done_do_not(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/runs.db"
     bad, other = ScriptedModel([us.BadReply("what?"), says("good now")]), ScriptedModel([says("done")])
