@@ -24,7 +24,7 @@ from .conversations import fill, talk_together
 from .endings import end_runs
 from .faults import chaotic, replayed, try_all
 from .forks import fork_all
-from .kill_campaigns import kill_all, kill_at_instants, kill_fresh
+from .kill_campaigns import crash_loops, kill_all, kill_at_instants, kill_fresh, outages, stops
 from .kills import Report
 from .mixed import run_all
 from .sessions import EACH, update_together
@@ -94,8 +94,18 @@ RUNS = {
     "kills": 1_000,
     "instants": 1_000,
     "fresh": 30,
+    "crashloops": 300,
+    "outages": 100,
+    "stops": 200,
 }
-CAMPAIGNS: dict[str, Callable[..., Report]] = {"kills": kill_all, "instants": kill_at_instants, "fresh": kill_fresh}
+CAMPAIGNS: dict[str, Callable[..., Report]] = {
+    "kills": kill_all,
+    "instants": kill_at_instants,
+    "fresh": kill_fresh,
+    "crashloops": crash_loops,
+    "outages": outages,
+    "stops": stops,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -117,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if store:
         jobs["sessions"] = partial(_sessions, stores=((store, 4),))
         jobs["conversations"] = partial(_talk_in, store)
-    jobs |= {name: partial(_kills, campaign, url=store) for name, campaign in CAMPAIGNS.items()}
+    jobs |= {name: partial(_kills, campaign, url=store, seed=options.seed) for name, campaign in CAMPAIGNS.items()}
     for job in options.jobs or list(jobs):
         print(f"{job}:", flush=True)
         try:
@@ -147,6 +157,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     sizes = ", ".join([f"{runs:,} for {job}" for job, runs in RUNS.items()])
     parser.add_argument("--runs", type=_positive, metavar="N", help=f"how many runs (default {sizes})")
+    parser.add_argument(
+        "--seed",
+        type=int,
+        metavar="N",
+        help="what a job with kills, outages or stops printed, to do the same again (default: by chance)",
+    )
     parser.add_argument(
         "--store",
         default="",
@@ -272,15 +288,17 @@ def _talk_in(url: str, conversations: int) -> None:
     print(f"  {turns:>7,}  turns of 4 processes in one conversation, and none is lost or out of order", flush=True)
 
 
-def _kills(campaign: Callable[..., Report], trials: int, url: str) -> None:
-    seed = random.randrange(1_000_000)
+def _kills(campaign: Callable[..., Report], trials: int, url: str, seed: int | None) -> None:
+    seed = random.randrange(1_000_000) if seed is None else seed
     print(f"  seed {seed}", flush=True)
     report = campaign(_progress, trials=trials, url=url, seed=seed)
     for scenario, number in report.kinds.items():
-        print(f"  {number:>7,}  kills of {scenario}")
+        print(f"  {number:>7,}  kills, stops or outages of {scenario}")
+    for what, number in report.known.items():
+        print(f"  {number:>7,}  times met, and known: {what}")
     minutes = report.seconds / 60
     print(
-        f"  {report.kills:>7,}  kills in all, {report.kills / minutes:,.0f} a minute; {len(report.faults)} faults",
+        f"  {report.kills:>7,}  in all, {report.kills / minutes:,.0f} a minute; {len(report.faults)} faults",
         flush=True,
     )
     assert not report.faults, "\n".join(report.faults)

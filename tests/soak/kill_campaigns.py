@@ -1,18 +1,27 @@
-"""Campaigns of kills: at each write of each scenario, at instants by chance, and of fresh interpreters."""
+"""Campaigns of kills at each write, at instants and in crash loops, of orderly stops, and of stores that go away."""
 
 from __future__ import annotations
 
+import os
+import pickle
 import random
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from .kill_cast import SCENARIOS, Scenario
-from .kills import Report, Trials
+from .kills import STOPS, Moment, Report, Stop, Trials
+from .outages import POSTGRES_KINDS, SQLITE_KINDS
 
 DEPTH = 20  # Processes that are killed one after another while they go on.
+PACE = 0.05  # Seconds that a turn of a model takes where kills and stops come by chance.
+SOON = 0.25  # Seconds after recover() within which a process of a crash loop is killed.
+LOOP = 3  # Processes of a crash loop that are killed while they go on.
+GRACES = (0.0, 0.05, 0.3, 1.0, 5.0)  # Seconds for runs to end when a system is stopped.
+OUTAGE = 1.0, 20.0  # Seconds: the shortest and the longest.
 
 
 @contextmanager
@@ -93,3 +102,111 @@ def kill_fresh(progress: Callable[[str], object], *, trials: int, url: str = "",
             if (number + 1) % 10 == 0:
                 progress(f"{number + 1} trials of {trials}, {len(all_.report.faults)} faults")
     return all_.report
+
+
+def crash_loops(progress: Callable[[str], object], *, trials: int, url: str = "", seed: int = 0) -> Report:
+    """Kill a process, and then three, one after another, within 250 ms of their `recover()`; so many times.
+
+    Args:
+        progress: told of each trial with a fault.
+        trials: how many. The first one has the seed, and each its own, one more than the one before.
+        url: of a PostgreSQL database; empty for SQLite.
+        seed: of what is left to chance.
+    """
+
+    def crash(all_: Trials, scenario: Scenario, chance: random.Random) -> None:
+        recoveries = [chance.uniform(0.0, SOON) for _ in range(LOOP)]
+        all_.crash(scenario, chance.uniform(0.0, PACE * (2 + scenario.turns * scenario.runs)), recoveries)
+
+    return _at_once(3, crash, progress, trials, url, seed)
+
+
+def stops(progress: Callable[[str], object], *, trials: int, url: str = "", seed: int = 0) -> Report:
+    """Stop a process in order at an instant by chance, and maybe some that go on; so many times. Else as `crash_loops`."""
+
+    def stop(all_: Trials, scenario: Scenario, chance: random.Random) -> None:
+        longest = PACE * (2 + scenario.turns * scenario.runs)
+        made = [
+            Stop(chance.choice(STOPS), chance.uniform(0.0, longest), chance.choice(GRACES))
+            for _ in range(chance.choice((1, 1, 2, 3)))
+        ]
+        all_.stop(scenario, made)
+
+    return _at_once(3, stop, progress, trials, url, seed)
+
+
+def outages(
+    progress: Callable[[str], object],
+    *,
+    trials: int,
+    url: str = "",
+    seed: int = 0,
+    between: tuple[float, float] = OUTAGE,
+) -> Report:
+    """Have the store go away at a write by chance, of a run that begins or that is taken over; so many times.
+
+    Args:
+        progress: told of each trial with a fault.
+        trials: how many. The first one has the seed, and each its own, one more than the one before.
+        url: of a PostgreSQL database; empty for SQLite.
+        seed: of what is left to chance.
+        between: seconds that each is away.
+    """
+
+    def lose_store(all_: Trials, scenario: Scenario, chance: random.Random) -> None:
+        kind = chance.choice(POSTGRES_KINDS if url else SQLITE_KINDS)
+        write = chance.randint(1, 2 * scenario.turns * scenario.runs + 2)
+        killed_after = chance.uniform(0.0, PACE * scenario.turns) if chance.random() < 0.4 else None
+        moment = Moment(write if killed_after is None else chance.randint(1, 8), chance.random() < 0.5, killed_after)
+        all_.lose_store(scenario, kind, moment, chance.uniform(*between), stays=chance.random() < 0.5)
+
+    return _at_once(8, lose_store, progress, trials, url, seed)
+
+
+def _at_once(
+    workers: int,
+    do: Callable[[Trials, Scenario, random.Random], object],
+    progress: Callable[[str], object],
+    trials: int,
+    url: str,
+    seed: int,
+) -> Report:
+    """Make trials in so many processes at the same time, and return what became of all of them."""
+    total, began = Report(), time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="understudy-soak-", ignore_cleanup_errors=True) as folder:
+        files = [Path(folder) / f"worker-{number}" for number in range(min(workers, trials))]
+        seeds = range(seed, seed + trials)
+        pids = [_worker(file, do, progress, url, seeds[number :: len(files)]) for number, file in enumerate(files)]
+        for pid, file in zip(pids, files, strict=True):
+            os.waitpid(pid, 0)
+            total.add(pickle.loads(file.with_suffix(".report").read_bytes()))
+    total.seconds = time.perf_counter() - began
+    return total
+
+
+def _worker(
+    folder: Path,
+    do: Callable[[Trials, Scenario, random.Random], object],
+    progress: Callable[[str], object],
+    url: str,
+    seeds: Sequence[int],
+) -> int:
+    """Make trials in a forked child, and write what became of them into a file; returns the number of the child."""
+    pid = os.fork()
+    if pid:
+        return pid
+    report = Report()
+    try:
+        all_ = Trials(folder, url, seeds[0], PACE)
+        report = all_.report
+        for each in seeds:
+            chance, before = all_.seeded(each), len(report.faults)
+            do(all_, chance.choice(SCENARIOS), chance)
+            report.faults[before:] = [f"seed {each}: {fault}" for fault in report.faults[before:]]
+            for fault in report.faults[before:]:
+                progress(fault)
+    except BaseException:  # noqa: BLE001 (told by the report)
+        report.faults.append(f"a worker failed: {traceback.format_exc()}")
+    finally:
+        folder.with_suffix(".report").write_bytes(pickle.dumps(report))
+        os._exit(0)

@@ -1,10 +1,11 @@
-"""The scenarios of `python -m tests.soak kills`: runs whose process is killed at each of its writes."""
+"""The scenarios of `python -m tests.soak kills` and its neighbours: runs whose processes and stores go away."""
 
 from __future__ import annotations
 
 import json
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ Runner: TypeAlias = "us.Runner[Any]"
 Note: TypeAlias = Mapping[str, Any]
 
 USER, CONVERSATION = "ada", "c-42"
+ASK, ANSWER = "__ask_user__: ", "this one"
 BILLED = Usage(10, 1)
 """What each turn of a model costs."""
 
@@ -27,10 +29,12 @@ class Notes:
 
     Args:
         file: made with the first note.
+        pace: seconds that each turn of a model takes, so that something can happen meanwhile.
     """
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, pace: float = 0.0) -> None:
         self._file = file
+        self.pace = pace
         self._lock = threading.Lock()
 
     def add(self, what: str, **values: object) -> None:
@@ -38,6 +42,11 @@ class Notes:
         line = json.dumps({"what": what, "pid": os.getpid(), **values}) + "\n"
         with self._lock, self._file.open("a") as file:
             file.write(line)
+
+    def wait(self) -> None:
+        """Work as long as a model does."""
+        if self.pace:
+            time.sleep(self.pace)
 
     def all(self, *kinds: str) -> list[Note]:
         """Return the notes of some kinds, in order."""
@@ -96,6 +105,7 @@ def tools(notes: Notes, *, length: int = 0, approval: bool = False) -> list[us.T
 
 
 def worker(
+    notes: Notes,
     id: str,
     given: Sequence[us.Tool[..., Any]],
     words: Sequence[str],
@@ -104,10 +114,13 @@ def worker(
 ) -> us.Agent:
     """Return an agent that makes a call for each word, a round for each: `plain:a` calls `plain` with a; others are sub-agents.
 
+    At the word `?` it asks a person.
+
     Its answer says how many messages of earlier runs it knows, and has a number that no other answer has.
     """
 
     def next_turn(request: us.ModelRequest) -> us.ModelTurn:
+        notes.wait()
         if request.system.startswith("You sum up") or not request.tools:
             return us.ModelTurn(says("A summary.").parts, usage=BILLED)
         inputs = [number for number, each in enumerate(request.messages) if _is_input(each)]
@@ -116,6 +129,8 @@ def worker(
         if done == len(words):
             text = f"{len(inputs) - 1} before; {os.getpid()}-{os.urandom(4).hex()}"
             return us.ModelTurn(says(text).parts, usage=BILLED)
+        if words[done] == "?":
+            return us.ModelTurn(says(f"{ASK}Which?").parts, usage=BILLED)
         name, _, word = words[done].partition(":")
         arguments = {"word": word} if word else {"input": "go inside"}
         return us.ModelTurn((us.ToolCall(f"c{done}", name, arguments),), usage=BILLED)
@@ -144,6 +159,8 @@ class Scenario:
     has_memory: bool = False
     total: int | None = None
     """The value that the session has in the end; None where runs side by side change it."""
+    is_map: bool = False
+    """Whether the runs are those of a map with a name."""
 
     def options(self) -> dict[str, str]:
         """Return whose runs they are."""
@@ -151,18 +168,22 @@ class Scenario:
 
 
 def _agent(notes: Notes) -> Runner:
-    return worker("one", tools(notes), ["plain:a", "again:b", "stored:d", "known:c"])
+    return worker(notes, "one", tools(notes), ["plain:a", "again:b", "stored:d", "known:c"])
 
 
 def _lead(notes: Notes) -> us.Agent:
     given = tools(notes)
     return worker(
-        "lead", given, ["again:x", "below", "plain:y"], [worker("below", given, ["known:a", "stored:c", "again:b"])]
+        notes,
+        "lead",
+        given,
+        ["again:x", "below", "plain:y"],
+        [worker(notes, "below", given, ["known:a", "stored:c", "again:b"])],
     )
 
 
 def _two(notes: Notes, id: str = "two") -> us.Agent:
-    return worker(id, tools(notes), [f"plain:{id}", f"again:{id}-again"])
+    return worker(notes, id, tools(notes), [f"plain:{id}", f"again:{id}-again"])
 
 
 def _flow(notes: Notes) -> Runner:
@@ -173,21 +194,42 @@ def _flow(notes: Notes) -> Runner:
 
 
 def _approved(notes: Notes) -> Runner:
-    return worker("asks", tools(notes, approval=True), ["again:a", "plain:b", "stored:c"])
+    return worker(notes, "asks", tools(notes, approval=True), ["again:a", "plain:b", "stored:c"])
+
+
+def _asks(notes: Notes) -> Runner:
+    words = ["plain:a", "?", "again:b", "?"]
+    return worker(notes, "host", tools(notes), words, memory=us.PersistentMemory())
+
+
+def _remembers_approvals(notes: Notes) -> Runner:
+    return worker(notes, "cashier", tools(notes, approval=True), ["stored:a", "known:b"], memory=us.PersistentMemory())
+
+
+def _asks_inside(notes: Notes) -> Runner:
+    asking = worker(notes, "asking", tools(notes, approval=True), ["plain:a", "?", "stored:b"])
+    lead = worker(notes, "lead", tools(notes), ["asking", "again:x"], [asking])
+    return us.SequentialAgent(
+        "seq", [us.ParallelAgent("par", [lead, worker(notes, "other", tools(notes), ["known:c", "?"])])]
+    )
+
+
+def _mapped(notes: Notes) -> Runner:
+    return worker(notes, "judge", tools(notes), ["known:a", "plain:b"])
 
 
 def _remembers(notes: Notes) -> Runner:
-    return worker("clerk", tools(notes), ["again:a"], memory=us.PersistentMemory())
+    return worker(notes, "clerk", tools(notes), ["again:a"], memory=us.PersistentMemory())
 
 
 def _answers_at_once(notes: Notes) -> Runner:
-    return worker("host", tools(notes), [], memory=us.PersistentMemory())
+    return worker(notes, "host", tools(notes), [], memory=us.PersistentMemory())
 
 
 def _compacts(notes: Notes) -> Runner:
     words = [f"again:{number}" for number in range(4)]
     rule = us.Compaction(context_window=1_500, keep=0.2)
-    return worker("reader", tools(notes, length=2_500), words, memory=us.PersistentMemory(), compaction=rule)
+    return worker(notes, "reader", tools(notes, length=2_500), words, memory=us.PersistentMemory(), compaction=rule)
 
 
 SCENARIOS = (
@@ -200,5 +242,9 @@ SCENARIOS = (
     Scenario("memory", _remembers, 1, 2, runs=2, has_memory=True, total=2),
     Scenario("answers", _answers_at_once, 0, 1, runs=2, has_memory=True),
     Scenario("compaction", _compacts, 4, 5, has_memory=True, total=4),
+    Scenario("question", _asks, 2, 5, has_memory=True, total=1),
+    Scenario("approvals and memory", _remembers_approvals, 2, 3, runs=2, has_memory=True),
+    Scenario("asks inside", _asks_inside, 4, 10),
+    Scenario("map", _mapped, 2, 3, runs=3, is_map=True),
     Scenario("session", _agent, 4, 5, runs=2, total=2),
 )

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from time import monotonic
 from typing import Any, NamedTuple
-from zlib import crc32
 
 import understudy as us
 from tests.support.deadly import DeadlyDatabase
@@ -21,9 +20,11 @@ from understudy.orchestration.saving.saved_run import SavedRun
 from understudy.testing import says
 from understudy.vocabulary.runs.outcomes import PauseAnswer
 
-from .kill_cast import CONVERSATION, USER, Note, Notes, Runner, Scenario
+from .kill_cast import ANSWER, CONVERSATION, USER, Note, Notes, Runner, Scenario
 
-PATIENCE = 30.0  # Seconds for a run that goes on.
+PATIENCE = 90.0  # Seconds for a run that goes on, also while its store is away.
+HOWS = ("run", "submit", "stream")
+UNSAID = "a run that died after its pause is listed as waiting, but not what it waits for"
 
 RUNS = "SELECT run_id, state, ending FROM understudy_runs WHERE app = :app ORDER BY run"
 PAUSES = "SELECT run_id, revision, nonce, state FROM understudy_pauses WHERE run_id LIKE :app"
@@ -83,35 +84,71 @@ class Play:
         app: the name of the system.
         database: of the store.
         notes: of the trial.
+        how: runs are begun, one of `HOWS`.
     """
 
-    def __init__(self, scenario: Scenario, app: str, database: DeadlyDatabase, notes: Notes) -> None:
+    def __init__(self, scenario: Scenario, app: str, database: DeadlyDatabase, notes: Notes, how: str) -> None:
         self.scenario = scenario
         self.app = app
         self.notes = notes
         self.database = database
         self.runner: Runner = scenario.runner(notes)
         self.system = us.ActorSystem(app, store=Store(database))
-        self.streams = crc32(app.encode()) % 2 == 1
+        self._how = how
+        self.streams = self._how != "run" and not scenario.is_map
         """Whether the runs of this trial keep their events."""
 
     def begin(self) -> None:
         """Carry out the runs that are not there yet."""
-        for number in range(len(self.found().runs), self.scenario.runs):
-            options: dict[str, Any] = self.scenario.options()
-            begin = self._streamed if self.streams else self.runner.run
-            self.settle(begin(f"go {number}", system=self.system, **options))
+        options: dict[str, Any] = {"system": self.system, **self.scenario.options()}
+        inputs = [f"go {number}" for number in range(self.scenario.runs)]
+        if self.scenario.is_map:
+            for answer in self.runner.map(inputs, name="letters", **options):
+                self.settle(answer.outcome)
+            return
+        for input in inputs[len(self.found().runs) :]:
+            self.settle(self._begun(input, options))
 
-    def _streamed(self, input: str, **options: Any) -> us.Outcome[Any]:
-        return self.runner.submit(input, **options).result(timeout=PATIENCE)
+    def _begun(self, input: str, options: Mapping[str, Any]) -> us.Outcome[Any]:
+        if self._how == "run":
+            return self.runner.run(input, **options)
+        if self._how == "submit":
+            return self.runner.submit(input, **options).result(timeout=PATIENCE)
+        with self.runner.stream(input, **options) as events:
+            for _ in events:
+                """Hear of all of them."""
+            return events.result()
 
     def found(self) -> Left:
-        """Look into the store."""
-        return found_in(self.database, self.app)
+        """Look into the store; waits until it is there."""
+        until = monotonic() + PATIENCE
+        while True:
+            try:
+                return found_in(self.database, self.app)
+            except us.StoreError:
+                if monotonic() > until:
+                    raise
+
+    def carry_on(self, *, goes_on: bool, waits: bool, again: int = 0) -> None:
+        """Begin, or go on with the runs that were left, as far as the store and the system let it.
+
+        Args:
+            goes_on: whether the runs are those of an earlier process.
+            waits: as of `go_on`.
+            again: how often to go on after an error of understudy.
+        """
+        for _ in range(again + 1):
+            try:
+                self.go_on(waits=waits) if goes_on else self.begin()
+            except us.UnderstudyError as error:
+                self.notes.add("gave up", error=f"{type(error).__name__}: {error}")
+                goes_on = waits = True
+            else:
+                break
 
     def settle(self, outcome: us.Outcome[Any]) -> None:
         """Note an outcome, and answer for the person whom it waits for."""
-        while isinstance(outcome, us.NeedsApproval):
+        while isinstance(outcome, us.NeedsApproval | us.NeedsInput):
             self.notes.add("token", token=outcome.token)
             token, answers = outcome.token, {pause.id: self._answer(outcome.run_id, pause) for pause in outcome.pauses}
             outcome = self.runner.resume(token, answers, system=self.system)
@@ -120,6 +157,8 @@ class Play:
         self._check(outcome)
 
     def _answer(self, run_id: str, pause: us.Pause) -> PauseAnswer:
+        if not pause.calls:
+            return ANSWER
         (call,) = pause.calls
         if not pause.in_doubt:
             return us.Approve()
@@ -150,9 +189,9 @@ class Play:
         ]
         self._must(not wrong, f"run {outcome.run_id} has results {wrong}")
 
-    def _must(self, holds: bool, what: str) -> None:
+    def _must(self, holds: bool, what: str, known: str = "") -> None:
         if not holds:
-            self.notes.add("fault", text=what)
+            self.notes.add("known" if known else "fault", text=what, known=known)
 
     # --- after a kill
 
@@ -165,10 +204,11 @@ class Play:
         before = self.found()
         self.notes.add("finished", calls=sorted(before.finished))
         self._refuse_used(before)
+        self._see_pauses()
+        stand = self._standing(before)
         self._recover(waits)
         after = self.found()
-        stand = [each.token for each in before.pauses if each.state == "waiting"]
-        still = [each.token for each in after.pauses if each.state == "waiting"]
+        still = self._standing(after)
         told = [each["token"] for each in self.notes.all("token")]
         known = {run for run, state, _ in before.runs if state == "over"}
         for token in stand:
@@ -180,6 +220,13 @@ class Play:
             self._resume_standing(token)
         self.begin()
 
+    def _see_pauses(self) -> None:
+        """See whether each run that is listed as waiting says what it waits for."""
+        for waiting in self.system.pending():
+            handle = self.system.handle(waiting.run_id)
+            says_it = handle.waiting() is not None and bool(handle.pauses())
+            self._must(says_it, f"run {waiting.run_id} waits, and says not for what", UNSAID)
+
     def _recover(self, waits: bool) -> None:
         until = monotonic() + (10.0 if waits else 0.0)
         while True:
@@ -187,7 +234,7 @@ class Play:
                 outcome = handle.result(timeout=PATIENCE)
                 strange = [e for e in handle.events() if isinstance(e, us.SessionOverwritten | us.ConversationDiverged)]
                 self._must(not strange, f"run {handle.run_id} was told {strange}")
-                if isinstance(outcome, us.NeedsApproval):
+                if isinstance(outcome, us.NeedsApproval | us.NeedsInput):
                     self.notes.add("token", token=outcome.token)
                 else:
                     self.settle(outcome)
@@ -195,6 +242,11 @@ class Play:
             if not going or monotonic() > until:
                 break
         self._must(not going, f"runs {going} are left by recover()")
+
+    def _standing(self, found: Left) -> list[str]:
+        """Return the tokens with which a person answers. That of a run that its system stopped is left to `recover`."""
+        waiting = [each.token for each in found.pauses if each.state == "waiting"]
+        return [token for token in waiting if self._pauses_of(token.rsplit(".", 2)[0])]
 
     def _resume_standing(self, token: str) -> None:
         run_id = token.rsplit(".", 2)[0]
@@ -228,7 +280,8 @@ class Play:
         """Look at what is left when all is done."""
         found = self.found()
         ids = [run for run, _, _ in found.runs]
-        self._must(all(state == "over" for _, state, _ in found.runs), f"the runs are {found.runs}")
+        is_over = all(state == "over" and ending == "complete" for _, state, ending in found.runs)
+        self._must(is_over, f"the runs are {found.runs}")
         self._must(len(ids) == self.scenario.runs, f"{len(ids)} runs were accepted")
         self._must(found.rows == 0, f"{found.rows} rows are left in journals")
         self._must(all(each.state != "waiting" for each in found.pauses), f"a token stands: {found.pauses}")

@@ -1,4 +1,4 @@
-"""Trials: a process that is killed at one of its writes or at any instant, and others that go on with its runs."""
+"""Trials: a process that is killed or stopped, or whose store goes away, and others that go on with its runs."""
 
 from __future__ import annotations
 
@@ -10,23 +10,29 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
-from tests.support.deadly import DeadlyDatabase
+from tests.support.deadly import DeadlyDatabase, die
+from tests.support.postgres_proxy import Proxy
 from understudy.actors.stores.database import Database
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
 from understudy.actors.stores.store import Store
 
 from .kill_cast import SCENARIOS, Notes, Scenario
-from .kill_play import MADE, Play
+from .kill_play import HOWS, MADE, Play
+from .outages import Away, postgres_outage, proxy_of, sqlite_outage
 
-BOUND = 60  # Seconds after which a process that hangs is ended.
+BOUND = 150  # Seconds after which a process that hangs is ended.
 SOON = (1, 1, 1, 1, 2, 2, 3, 4)
 """The writes at which they are killed: late enough to get on, and early enough to get on 20 times."""
 
@@ -43,26 +49,46 @@ class Report:
     kinds: Counter[str] = field(default_factory=Counter[str])
     """Kills by scenario."""
     faults: list[str] = field(default_factory=list[str])
+    known: Counter[str] = field(default_factory=Counter[str])
+    """What is known to be wrong, and how often it was met. Each has a test of its own that fails."""
+
+    def add(self, other: Report) -> None:
+        """Add what became of other trials at the same time."""
+        self.trials += other.trials
+        self.kills += other.kills
+        self.untold += other.untold
+        self.kinds += other.kinds
+        self.faults += other.faults
+        self.known += other.known
 
 
 class Trials:
     """Trials in one kind of store.
 
     Args:
-        folder: for files.
+        folder: for files; made if it is not there.
         url: of a PostgreSQL database; empty for an SQLite file for each trial.
         seed: of the kills inside of recoveries.
+        pace: seconds that each turn of a model takes.
     """
 
-    def __init__(self, folder: Path, url: str = "", seed: int = 0) -> None:
+    def __init__(self, folder: Path, url: str = "", seed: int = 0, pace: float = 0.0) -> None:
+        folder.mkdir(exist_ok=True)
         self._folder = folder
         self._url = url
+        self._pace = pace
+        self._proxy, self._proxied = proxy_of(url) if url else (None, "")
         self._chance = random.Random(seed)
         self._template = folder / "template.db"
         self.report = Report()
         warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
         _in_child(self._make_tables, folder / "template")
         self._warm_up()
+
+    def seeded(self, seed: int) -> random.Random:
+        """Leave to chance from now on what a seed says; returns that chance."""
+        self._chance = random.Random(seed)
+        return self._chance
 
     def _make_tables(self) -> None:
         database = _database(self._template, self._url)
@@ -103,7 +129,43 @@ class Trials:
         kills = int(trial.play(seconds=seconds[0]))
         for each in seconds[1:]:
             kills += int(trial.recover(seconds=each))
-        self._finish(trial, kills, f"killed after {', '.join(f'{each:.4f}' for each in seconds)} s")
+        self._finish(trial, kills, f"killed after {_listed(seconds)} s")
+
+    def crash(self, scenario: Scenario, seconds: float, recoveries: Sequence[float]) -> None:
+        """Kill a process, and then others, each so many seconds after it calls `recover`; the last one goes on to the end."""
+        trial = self._trial(scenario)
+        kills = int(trial.play(seconds=seconds))
+        for each in recoveries:
+            kills += int(trial.crash(each))
+        self._finish(trial, kills, f"killed after {seconds:.4f} s, then {_listed(recoveries)} s after recover()")
+
+    def stop(self, scenario: Scenario, stops: Sequence[Stop]) -> None:
+        """Stop a process in order, and then others that go on; the last one goes on to the end."""
+        trial = self._trial(scenario)
+        for number, each in enumerate(stops):
+            trial.stop(each, goes_on=number > 0)
+        where = "; ".join(f"{how} after {after:.4f} s with {grace:g} s of grace" for how, after, grace in stops)
+        self._finish(trial, len(stops), where)
+
+    def lose_store(self, scenario: Scenario, kind: str, moment: Moment, seconds: float, *, stays: bool) -> None:
+        """Have the store go away for some seconds at one write, and go on.
+
+        Args:
+            scenario: what is played.
+            kind: of the outage, one of those for this store.
+            moment: when.
+            seconds: how long.
+            stays: whether the process itself goes on afterwards, and not another one.
+        """
+        trial = self._trial(scenario)
+        if moment.killed_after is not None:
+            trial.play(seconds=moment.killed_after)
+        trial.lose_store(kind, moment, seconds, stays=stays, proxy=self._proxy, url=self._proxied)
+        who = "the process itself" if stays else "another process"
+        when = f"{'before' if moment.before else 'after'} write {moment.write}"
+        if moment.killed_after is not None:
+            when += f" of one that goes on, killed after {moment.killed_after:.4f} s"
+        self._finish(trial, 1, f"{kind} for {seconds:.1f} s {when}, {who} goes on")
 
     def kill_fresh(self, scenario: Scenario, deadly: int, *, before: bool) -> None:
         """Kill a process at one write; it is a fresh interpreter, and so is the one that goes on."""
@@ -117,6 +179,7 @@ class Trials:
         else:
             trial.recover()
         self.report.untold += len(trial.notes.all("untold"))
+        self.report.known += Counter([each["known"] for each in trial.notes.all("known")])
         self.report.faults += [f"{trial.name}, {where}: {each}" for each in trial.end()]
         self.report.kills += kills
         self.report.kinds[trial.name] += kills
@@ -132,11 +195,36 @@ class Trials:
         folder = self._folder / f"{self.report.trials}"
         folder.mkdir()
         if not self._url:
+            (folder / "store").mkdir()
             for each in ("", "-wal"):
                 if (made := self._template.with_name(f"template.db{each}")).exists():
-                    shutil.copy(made, folder / f"runs.db{each}")
+                    shutil.copy(made, folder / "store" / f"runs.db{each}")
         app = f"kills{os.getpid()}x{self.report.trials}"
-        return Trial(scenario, app, folder, self._url)
+        return Trial(scenario, app, folder, self._url, self._chance.choice(HOWS), self._pace)
+
+
+class Stop(NamedTuple):
+    """An orderly stop of a process."""
+
+    how: str
+    """One of `STOPS`."""
+    after: float
+    """Seconds."""
+    grace: float
+    """Seconds for runs to end; the `with` block has its own."""
+
+
+STOPS = ("stop", "with", "SIGTERM")
+
+
+class Moment(NamedTuple):
+    """When a store goes away."""
+
+    write: int
+    """At which write of the process, counted from 1."""
+    before: bool
+    killed_after: float | None = None
+    """Seconds after which an earlier process was killed, whose run that process takes over; None if it begins one."""
 
 
 class Trial:
@@ -147,15 +235,19 @@ class Trial:
         app: the name of the system.
         folder: for notes, and for the file of the store.
         url: of a PostgreSQL database; empty for an SQLite file.
+        how: its runs are begun, one of `HOWS`.
+        pace: seconds that each turn of a model takes.
     """
 
-    def __init__(self, scenario: Scenario, app: str, folder: Path, url: str) -> None:
+    def __init__(self, scenario: Scenario, app: str, folder: Path, url: str, how: str, pace: float = 0.0) -> None:
         self.name = scenario.name
         self._scenario = scenario
         self._app = app
         self._folder = folder
         self._url = url
-        self.notes = Notes(folder / "notes")
+        self._how = how
+        self._path = folder / "store" / "runs.db"
+        self.notes = Notes(folder / "notes", pace)
 
     def play(self, deadly: int = 0, *, before: bool = True, seconds: float | None = None) -> bool:
         """Play the scenario in a child that may be killed; returns whether it was."""
@@ -164,6 +256,63 @@ class Trial:
     def recover(self, deadly: int = 0, *, before: bool = True, seconds: float | None = None) -> bool:
         """Go on in a child that may be killed; returns whether it was. If not, all is done and checked."""
         return _in_child(lambda: self.recover_here(deadly, before=before), self._folder / "recovered", seconds)
+
+    def crash(self, seconds: float) -> bool:
+        """Go on in a child that is killed so many seconds after it calls `recover`; returns whether it was."""
+        return _in_child(lambda: self.crash_here(seconds), self._folder / "crashed")
+
+    def crash_here(self, seconds: float) -> None:
+        """Go on in this process for some seconds."""
+        play = self.begun()
+        threading.Timer(seconds, die).start()
+        play.go_on(waits=bool(self._url))
+
+    def stop(self, stop: Stop, *, goes_on: bool) -> None:
+        """Play the scenario, or go on, in a child that is stopped in order."""
+        _in_child(lambda: self.stop_here(stop, goes_on=goes_on), self._folder / "stopped")
+
+    def stop_here(self, stop: Stop, *, goes_on: bool) -> None:
+        """Play the scenario, or go on, in this process until it is stopped."""
+        play = self.begun()
+        system = play.system
+        carry_on = partial(play.carry_on, goes_on=goes_on, waits=bool(self._url))
+        if stop.how == "with":
+            with ThreadPoolExecutor(1) as pool:
+                with system:
+                    carried = pool.submit(carry_on)
+                    wait([carried], stop.after)
+                carried.result()
+        elif stop.how == "stop":
+            timer = threading.Timer(stop.after, system.stop, (stop.grace,))
+            timer.start()
+            carry_on()
+            timer.join()
+        else:
+            signal.signal(signal.SIGTERM, lambda number, frame: system.stop(stop.grace))
+            timer = threading.Timer(stop.after, os.kill, (os.getpid(), signal.SIGTERM))
+            timer.start()
+            carry_on()
+            timer.join()
+
+    def lose_store(
+        self, kind: str, moment: Moment, seconds: float, *, stays: bool, proxy: Proxy | None, url: str
+    ) -> None:
+        """Play the scenario, or go on, in a child whose store goes away."""
+        if proxy is None:
+            outage = sqlite_outage(kind, self._path)
+        else:
+            outage = postgres_outage(kind, proxy)
+        away = Away(self._folder, kind, seconds, outage)
+        self._url, direct = url, self._url
+        _in_child(lambda: self.lose_store_here(away, moment, stays=stays), self._folder / "lost", meanwhile=away.attend)
+        self._url = direct
+        away.end()
+
+    def lose_store_here(self, away: Away, moment: Moment, *, stays: bool) -> None:
+        """Play the scenario, or go on, in this process, which asks for the outage at one of its writes."""
+        play = self.begun(moment.write, before=moment.before)
+        play.database.deed = lambda: away.ask(play.database)
+        play.carry_on(goes_on=moment.killed_after is not None, waits=bool(self._url), again=3 if stays else 0)
 
     def play_fresh(self, deadly: int, *, before: bool) -> bool:
         """As `play`, in a fresh interpreter."""
@@ -174,7 +323,7 @@ class Trial:
         return self._in_fresh("recover_here", 0, before=True)
 
     def _in_fresh(self, what: str, deadly: int, *, before: bool) -> bool:
-        given = [what, self.name, self._app, str(self._folder), self._url, deadly, before]
+        given = [what, self.name, self._app, str(self._folder), self._url, self._how, deadly, before]
         command = [sys.executable, "-c", FRESH, json.dumps(given)]
         with (self._folder / f"{what}.err").open("w") as file:
             status = subprocess.run(command, stderr=file, timeout=BOUND, check=False).returncode
@@ -196,8 +345,8 @@ class Trial:
 
     def begun(self, deadly: int = 0, *, before: bool = True) -> Play:
         """Begin a system in this process."""
-        database = DeadlyDatabase(_database(self._folder / "runs.db", self._url))
-        play = Play(self._scenario, self._app, database, self.notes)
+        database = DeadlyDatabase(_database(self._path, self._url))
+        play = Play(self._scenario, self._app, database, self.notes, self._how)
         database.writes, database.deadly, database.before = 0, deadly, before
         return play
 
@@ -216,9 +365,9 @@ from pathlib import Path
 from tests.soak.kill_cast import SCENARIOS
 from tests.soak.kills import Trial
 
-what, name, app, folder, url, deadly, before = json.loads(sys.argv[1])
+what, name, app, folder, url, how, deadly, before = json.loads(sys.argv[1])
 (scenario,) = [each for each in SCENARIOS if each.name == name]
-getattr(Trial(scenario, app, Path(folder), url), what)(deadly, before=before)
+getattr(Trial(scenario, app, Path(folder), url, how), what)(deadly, before=before)
 """
 
 
@@ -230,13 +379,23 @@ def _database(path: Path, url: str) -> Database:
     return SQLiteDatabase(str(path))
 
 
-def _in_child(do: Callable[[], object], path: Path, seconds: float | None = None) -> bool:
+def _listed(seconds: Sequence[float]) -> str:
+    return ", ".join(f"{each:.4f}" for each in seconds)
+
+
+def _in_child(
+    do: Callable[[], object],
+    path: Path,
+    seconds: float | None = None,
+    meanwhile: Callable[[], object] | None = None,
+) -> bool:
     """Do something in a forked child; returns whether it was killed. What goes wrong is written into a file.
 
     Args:
         do: what.
         path: of that file.
         seconds: after which it is killed, wherever it is; None for never.
+        meanwhile: is called again and again while it is under way.
     """
     pid = os.fork()
     if pid == 0:
@@ -244,7 +403,12 @@ def _in_child(do: Callable[[], object], path: Path, seconds: float | None = None
     if seconds is not None:
         time.sleep(seconds)  # an instant by chance is what is wanted
         os.kill(pid, signal.SIGKILL)
-    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    done = os.waitpid(pid, 0 if meanwhile is None else os.WNOHANG)
+    while meanwhile is not None and not done[0]:
+        meanwhile()
+        time.sleep(0.002)
+        done = os.waitpid(pid, os.WNOHANG)
+    status = os.waitstatus_to_exitcode(done[1])
     if status not in (0, 1, -signal.SIGKILL):
         path.with_suffix(".end.err").write_text(f"a process ended with {status}")
     return status == -signal.SIGKILL

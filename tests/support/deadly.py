@@ -1,4 +1,4 @@
-"""A database that kills its process before or after one of its writes."""
+"""A database that does a deed before or after one of its writes: it kills its process, if nothing else is said."""
 
 from __future__ import annotations
 
@@ -15,13 +15,18 @@ from understudy.actors.stores.process_locks import HasLocks, Locks
 T = TypeVar("T")
 
 
+def die() -> None:
+    """Kill this process."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 class DeadlyDatabase:
     """A `Database` that counts its writes.
 
     Args:
         inner: does the work.
-        deadly: the write that kills, counted from 1; 0 for none.
-        before: whether that write does not come to pass.
+        deadly: the write with the deed, counted from 1; 0 for none.
+        before: whether the deed comes before that write.
     """
 
     def __init__(self, inner: Database, deadly: int = 0, *, before: bool = True) -> None:
@@ -30,6 +35,8 @@ class DeadlyDatabase:
         self.writes = 0
         self.deadly = deadly
         self.before = before
+        self.deed: Callable[[], object] = die
+        """Is called in the thread that writes."""
 
     def __repr__(self) -> str:
         return repr(self._inner)
@@ -57,10 +64,10 @@ class DeadlyDatabase:
             self.writes += 1
             is_deadly = self.writes == self.deadly
         if is_deadly and self.before:
-            os.kill(os.getpid(), signal.SIGKILL)
+            self.deed()
         done = write()
-        if is_deadly:
-            os.kill(os.getpid(), signal.SIGKILL)
+        if is_deadly and not self.before:
+            self.deed()
         return done
 
     def read(self, work: Callable[[Sql], T]) -> T:

@@ -1,4 +1,4 @@
-"""A proxy before a PostgreSQL server that loses the connection of a client at a commit."""
+"""A proxy before a PostgreSQL server that loses the connection of a client at a commit, or all of them for a time."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ class Proxy:
 
     Args:
         port: of the server.
+        host: of the server.
 
     Attributes:
         commits: how many commits have come by.
         goes_away: whether it closes after it has lost an answer.
     """
 
-    def __init__(self, port: int) -> None:
-        self._to = port
+    def __init__(self, port: int, host: str = "127.0.0.1") -> None:
+        self._to = host, port
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self.commits = 0
@@ -32,6 +33,9 @@ class Proxy:
         self._pairs: list[_Pair] = []
         self._lose: tuple[int, Lost] | None = None
         self._lock = threading.Lock()
+        self.flows = threading.Event()
+        """Whether data is forwarded; while it is not, connections stand and say nothing."""
+        self.flows.set()
         threading.Thread(target=self._accept, daemon=True).start()
 
     def lose(self, commit: int, when: Lost) -> None:
@@ -46,17 +50,29 @@ class Proxy:
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+        self.cut()
+
+    def cut(self) -> None:
+        """Lose the connections that are there, and take others."""
         for pair in self._pairs:
             pair.end()
 
+    def open_again(self) -> None:
+        """Take connections again after `close`."""
+        self._listener = socket.create_server(("127.0.0.1", self.port))
+        self._is_closed = False
+        self._pairs = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
     def _accept(self) -> None:
+        listener = self._listener
         with suppress(OSError):
             while True:
-                client = self._listener.accept()[0]
+                client = listener.accept()[0]
                 if self._is_closed:  # a close does not end an accept that has begun
                     client.close()
                     return
-                pair = _Pair(self, client, socket.create_connection(("127.0.0.1", self._to)))
+                pair = _Pair(self, client, socket.create_connection(self._to))
                 self._pairs.append(pair)
 
     def seen(self) -> Lost | None:
@@ -82,6 +98,7 @@ class _Pair:
                 if lost == "before":
                     break
                 self._is_silent = lost == "after"
+                self._proxy.flows.wait()
                 self._server.sendall(data)
         if not self._is_silent:
             self.end()
@@ -89,6 +106,7 @@ class _Pair:
     def _to_client(self) -> None:
         with suppress(OSError):
             while (data := self._server.recv(65536)) and not self._is_silent:
+                self._proxy.flows.wait()
                 self._client.sendall(data)
         if self._is_silent and self._proxy.goes_away:
             self._proxy.close()
