@@ -97,6 +97,8 @@ class Play:
         self._how = how
         self.streams = self._how != "run" and not scenario.is_map
         """Whether the runs of this trial keep their events."""
+        self.is_stopped = False
+        """Whether its system is stopped at some time: then `recover` may leave runs."""
 
     def begin(self) -> None:
         """Carry out the runs that are not there yet."""
@@ -185,9 +187,13 @@ class Play:
             result.content
             for message in outcome.messages
             for result in message.tool_results
-            if not result.content.startswith(("did ", "0 before"))
+            if not result.content.startswith(("did ", "0 before")) and not self._is_refused_transaction(result)
         ]
         self._must(not wrong, f"run {outcome.run_id} has results {wrong}")
+
+    def _is_refused_transaction(self, result: us.ToolResult) -> bool:
+        """Whether a tool could not begin or end its own transaction while the store was away: then its call fails."""
+        return result.name == "stored" and "StoreError" in result.content and bool(self.notes.all("away"))
 
     def _must(self, holds: bool, what: str, known: str = "") -> None:
         if not holds:
@@ -205,10 +211,9 @@ class Play:
         self.notes.add("finished", calls=sorted(before.finished))
         self._refuse_used(before)
         self._see_pauses()
-        stand = self._standing(before)
+        stand = self._standing()
         self._recover(waits)
-        after = self.found()
-        still = self._standing(after)
+        still = self._standing()
         told = [each["token"] for each in self.notes.all("token")]
         known = {run for run, state, _ in before.runs if state == "over"}
         for token in stand:
@@ -223,6 +228,8 @@ class Play:
     def _see_pauses(self) -> None:
         """See whether each run that is listed as waiting says what it waits for."""
         for waiting in self.system.pending():
+            if waiting.by_error:  # its system was stopped
+                continue
             handle = self.system.handle(waiting.run_id)
             says_it = handle.waiting() is not None and bool(handle.pauses())
             self._must(says_it, f"run {waiting.run_id} waits, and says not for what", UNSAID)
@@ -241,12 +248,11 @@ class Play:
             going = [run for run, state, _ in self.found().runs if state == "going"]
             if not going or monotonic() > until:
                 break
-        self._must(not going, f"runs {going} are left by recover()")
+        self._must(not going or self.is_stopped, f"runs {going} are left by recover()")
 
-    def _standing(self, found: Left) -> list[str]:
+    def _standing(self) -> list[str]:
         """Return the tokens with which a person answers. That of a run that its system stopped is left to `recover`."""
-        waiting = [each.token for each in found.pauses if each.state == "waiting"]
-        return [token for token in waiting if self._pauses_of(token.rsplit(".", 2)[0])]
+        return [waiting.token for waiting in self.system.pending() if not waiting.by_error]
 
     def _resume_standing(self, token: str) -> None:
         run_id = token.rsplit(".", 2)[0]
@@ -299,10 +305,16 @@ class Play:
             self._check_memory(ids)
 
     def _check_stored(self, effects: Sequence[Note]) -> None:
-        """See whether each call of the transactional tool has one row, whatever was killed."""
-        rows = self.database.read(lambda sql: sql.execute(STORED, {"app": f"{self.app}-%"}).fetchall())
+        """See whether each call of the transactional tool has one row, and none if its transaction was refused."""
         began = {each["key"] for each in effects if each["tool"] == "stored"}
-        self._must(sorted(key for (key,) in rows) == sorted(began), f"effects are stored of {rows}, and not of {began}")
+        rows, wanted = self._stored(), began
+        if self.notes.all("away"):
+            wanted = began & set(rows)
+        self._must(sorted(rows) == sorted(wanted), f"effects are stored of {rows}, and not of {began}")
+
+    def _stored(self) -> list[str]:
+        rows = self.database.read(lambda sql: sql.execute(STORED, {"app": f"{self.app}-%"}).fetchall())
+        return [key for (key,) in rows]
 
     def _check_finished(self) -> None:
         finished = set[tuple[str, str]]()
@@ -334,7 +346,8 @@ class Play:
             values = idle.run("what is there?", user_id=USER, system=system).session
         total = self.scenario.total
         self._must(total is None or values.get("app:total", 0) == total, f"the session has {dict(values)}")
-        words = {f"user:{e['word']}" for e in self.notes.all("effect") if e["tool"] in ("again", "stored")}
+        effects, stored = self.notes.all("effect"), self._stored()
+        words = {f"user:{e['word']}" for e in effects if e["tool"] == "again" or e["key"] in stored}
         self._must(words <= set(values), f"the session has {sorted(values)}, and not all of {sorted(words)}")
 
     def _check_memory(self, ids: Sequence[str]) -> None:

@@ -274,7 +274,7 @@ class Trial:
     def stop_here(self, stop: Stop, *, goes_on: bool) -> None:
         """Play the scenario, or go on, in this process until it is stopped."""
         play = self.begun()
-        system = play.system
+        system, play.is_stopped = play.system, True
         carry_on = partial(play.carry_on, goes_on=goes_on, waits=bool(self._url))
         if stop.how == "with":
             with ThreadPoolExecutor(1) as pool:
@@ -311,7 +311,12 @@ class Trial:
     def lose_store_here(self, away: Away, moment: Moment, *, stays: bool) -> None:
         """Play the scenario, or go on, in this process, which asks for the outage at one of its writes."""
         play = self.begun(moment.write, before=moment.before)
-        play.database.deed = lambda: away.ask(play.database)
+
+        def go_away() -> None:
+            self.notes.add("away", kind=away.kind)
+            away.ask(play.database)
+
+        play.database.deed = go_away
         play.carry_on(goes_on=moment.killed_after is not None, waits=bool(self._url), again=3 if stays else 0)
 
     def play_fresh(self, deadly: int, *, before: bool) -> bool:
