@@ -24,7 +24,7 @@ from .conversations import fill, talk_together
 from .endings import end_runs
 from .faults import chaotic, replayed, try_all
 from .forks import fork_all
-from .kill_campaigns import crash_loops, kill_all, kill_at_instants, kill_fresh, outages, stops
+from .kill_campaigns import crash_loops, kill_all, kill_at_instants, kill_fresh, outages, readers, stops
 from .kills import Report
 from .mixed import run_all
 from .sessions import EACH, update_together
@@ -97,6 +97,7 @@ RUNS = {
     "crashloops": 300,
     "outages": 100,
     "stops": 200,
+    "readers": 100,
 }
 CAMPAIGNS: dict[str, Callable[..., Report]] = {
     "kills": kill_all,
@@ -105,6 +106,7 @@ CAMPAIGNS: dict[str, Callable[..., Report]] = {
     "crashloops": crash_loops,
     "outages": outages,
     "stops": stops,
+    "readers": readers,
 }
 
 

@@ -17,7 +17,7 @@ from .kills import STOPS, Moment, Report, Stop, Trials
 from .outages import POSTGRES_KINDS, SQLITE_KINDS
 
 DEPTH = 20  # Processes that are killed one after another while they go on.
-PACE = 0.05  # Seconds that a turn of a model takes where kills and stops come by chance.
+PACE = 0.05  # Seconds that a turn of a model and a call of a tool take where kills and stops come by chance.
 SOON = 0.25  # Seconds after recover() within which a process of a crash loop is killed.
 LOOP = 3  # Processes of a crash loop that are killed while they go on.
 GRACES = (0.0, 0.05, 0.3, 1.0, 5.0)  # Seconds for runs to end when a system is stopped.
@@ -116,7 +116,7 @@ def crash_loops(progress: Callable[[str], object], *, trials: int, url: str = ""
 
     def crash(all_: Trials, scenario: Scenario, chance: random.Random) -> None:
         recoveries = [chance.uniform(0.0, SOON) for _ in range(LOOP)]
-        all_.crash(scenario, chance.uniform(0.0, PACE * (2 + scenario.turns * scenario.runs)), recoveries)
+        all_.crash(scenario, chance.uniform(0.0, scenario.seconds(PACE)), recoveries)
 
     return _at_once(3, crash, progress, trials, url, seed)
 
@@ -125,7 +125,7 @@ def stops(progress: Callable[[str], object], *, trials: int, url: str = "", seed
     """Stop a process in order at an instant by chance, and maybe some that go on; so many times. Else as `crash_loops`."""
 
     def stop(all_: Trials, scenario: Scenario, chance: random.Random) -> None:
-        longest = PACE * (2 + scenario.turns * scenario.runs)
+        longest = scenario.seconds(PACE)
         made = [
             Stop(chance.choice(STOPS), chance.uniform(0.0, longest), chance.choice(GRACES))
             for _ in range(chance.choice((1, 1, 2, 3)))
@@ -156,11 +156,26 @@ def outages(
     def lose_store(all_: Trials, scenario: Scenario, chance: random.Random) -> None:
         kind = chance.choice(POSTGRES_KINDS if url else SQLITE_KINDS)
         write = chance.randint(1, 2 * scenario.turns * scenario.runs + 2)
-        killed_after = chance.uniform(0.0, PACE * scenario.turns) if chance.random() < 0.4 else None
+        killed_after = chance.uniform(0.0, scenario.seconds(PACE)) if chance.random() < 0.4 else None
         moment = Moment(write if killed_after is None else chance.randint(1, 8), chance.random() < 0.5, killed_after)
         all_.lose_store(scenario, kind, moment, chance.uniform(*between), stays=chance.random() < 0.5)
 
     return _at_once(8, lose_store, progress, trials, url, seed)
+
+
+def readers(progress: Callable[[str], object], *, trials: int, url: str = "", seed: int = 0) -> Report:
+    """Kill processes while readers of their runs go away and come back, one of them in the same process; so many times.
+
+    Else as `crash_loops`.
+    """
+
+    def read(all_: Trials, scenario: Scenario, chance: random.Random) -> None:
+        if scenario.is_map:  # has no events
+            scenario = SCENARIOS[0]
+        longest = scenario.seconds(PACE)
+        all_.read(scenario, [chance.uniform(0.0, longest) for _ in range(chance.randint(1, 3))], 2)
+
+    return _at_once(2, read, progress, trials, url, seed)
 
 
 def _at_once(

@@ -29,7 +29,7 @@ class Notes:
 
     Args:
         file: made with the first note.
-        pace: seconds that each turn of a model takes, so that something can happen meanwhile.
+        pace: seconds that each turn of a model and each call of a tool takes, so that something can happen meanwhile.
     """
 
     def __init__(self, file: Path, pace: float = 0.0) -> None:
@@ -44,7 +44,7 @@ class Notes:
             file.write(line)
 
     def wait(self) -> None:
-        """Work as long as a model does."""
+        """Work as long as a model or a tool does."""
         if self.pace:
             time.sleep(self.pace)
 
@@ -72,6 +72,7 @@ def tools(notes: Notes, *, length: int = 0, approval: bool = False) -> list[us.T
     def act(ctx: us.ToolContext, word: str) -> str:
         """Act."""
         notes.add("effect", tool="again", key=ctx.call_key, word=word)
+        notes.wait()
         total = ctx.session.get("app:total", 0)
         assert isinstance(total, int)
         ctx.session["app:total"] = total + 1
@@ -86,11 +87,13 @@ def tools(notes: Notes, *, length: int = 0, approval: bool = False) -> list[us.T
     def ended(ctx: us.ToolContext, word: str) -> str:
         """Act."""
         notes.add("effect", tool="", key=ctx.call_key, word=word)
+        notes.wait()
         return f"did {word}"
 
     def stored(ctx: us.ToolContext, word: str) -> str:
         """Act."""
         notes.add("effect", tool="stored", key=ctx.call_key, word=word)
+        notes.wait()
         with ctx.transaction() as sql:
             sql.execute("INSERT INTO kill_effects VALUES (?, ?)", (ctx.call_key, word))
         ctx.session[f"user:{word}"] = True
@@ -161,6 +164,10 @@ class Scenario:
     """The value that the session has in the end; None where runs side by side change it."""
     is_map: bool = False
     """Whether the runs are those of a map with a name."""
+
+    def seconds(self, pace: float) -> float:
+        """Return about how many seconds all of it takes at a pace."""
+        return pace * (2 + (self.turns + self.effects) * self.runs)
 
     def options(self) -> dict[str, str]:
         """Return whose runs they are."""

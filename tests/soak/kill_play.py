@@ -131,6 +131,10 @@ class Play:
                 if monotonic() > until:
                     raise
 
+    def ids(self) -> list[str]:
+        """Return the ids of the runs."""
+        return [run for run, _, _ in self.found().runs]
+
     def carry_on(self, *, goes_on: bool, waits: bool, again: int = 0) -> None:
         """Begin, or go on with the runs that were left, as far as the store and the system let it.
 

@@ -31,6 +31,7 @@ from understudy.actors.stores.store import Store
 from .kill_cast import SCENARIOS, Notes, Scenario
 from .kill_play import HOWS, MADE, Play
 from .outages import Away, postgres_outage, proxy_of, sqlite_outage
+from .readers import Reader
 
 BOUND = 150  # Seconds after which a process that hangs is ended.
 SOON = (1, 1, 1, 1, 2, 2, 3, 4)
@@ -69,7 +70,7 @@ class Trials:
         folder: for files; made if it is not there.
         url: of a PostgreSQL database; empty for an SQLite file for each trial.
         seed: of the kills inside of recoveries.
-        pace: seconds that each turn of a model takes.
+        pace: seconds that each turn of a model and each call of a tool takes.
     """
 
     def __init__(self, folder: Path, url: str = "", seed: int = 0, pace: float = 0.0) -> None:
@@ -173,6 +174,27 @@ class Trials:
         kills = int(trial.play_fresh(deadly, before=before))
         self._finish(trial, kills, f"fresh, killed {'before' if before else 'after'} write {deadly}", fresh=True)
 
+    def read(self, scenario: Scenario, lives: Sequence[float], readers: int) -> None:
+        """Kill a process, and then others that go on, while readers in other processes go away and come back.
+
+        Args:
+            scenario: what is played; its runs keep their events.
+            lives: seconds after which each process is killed; one more goes on to the end.
+            readers: how many there are. The first one is killed with each process too.
+        """
+        trial = self._trial(scenario, self._chance.choice(HOWS[1:]))
+        seeds = [self._chance.random() for _ in range(readers + 1)]
+        pids = [trial.begin_reader(number, seeds[number]) for number in range(readers)]
+        kills = 0
+        for number, each in enumerate(lives):
+            kills += int(trial.drive(each, seeds[-1], goes_on=number > 0))
+            os.kill(pids[0], signal.SIGKILL)
+            os.waitpid(pids[0], 0)
+            pids[0] = trial.begin_reader(0, seeds[0] + number)
+        trial.drive(None, seeds[-1], goes_on=True)
+        trial.end_readers(pids)
+        self._finish(trial, kills, f"with {readers} readers, killed after {_listed(lives)} s")
+
     def _finish(self, trial: Trial, kills: int, where: str, *, fresh: bool = False) -> None:
         if fresh:
             trial.recover_fresh()
@@ -190,7 +212,7 @@ class Trials:
         recoveries = [self._chance.choice(SOON) for _ in range(depth)]
         self.kill_at(scenario, deadly, before=before, recoveries=recoveries)
 
-    def _trial(self, scenario: Scenario) -> Trial:
+    def _trial(self, scenario: Scenario, how: str = "") -> Trial:
         self.report.trials += 1
         folder = self._folder / f"{self.report.trials}"
         folder.mkdir()
@@ -200,7 +222,7 @@ class Trials:
                 if (made := self._template.with_name(f"template.db{each}")).exists():
                     shutil.copy(made, folder / "store" / f"runs.db{each}")
         app = f"kills{os.getpid()}x{self.report.trials}"
-        return Trial(scenario, app, folder, self._url, self._chance.choice(HOWS), self._pace)
+        return Trial(scenario, app, folder, self._url, how or self._chance.choice(HOWS), self._pace)
 
 
 class Stop(NamedTuple):
@@ -214,6 +236,9 @@ class Stop(NamedTuple):
     """Seconds for runs to end; the `with` block has its own."""
 
 
+LIVE = "live"
+"""The reader in the process that drives the runs."""
+UNDONE = "a reader in the process of the run was shown events that a kill undid"
 STOPS = ("stop", "with", "SIGTERM")
 
 
@@ -236,7 +261,7 @@ class Trial:
         folder: for notes, and for the file of the store.
         url: of a PostgreSQL database; empty for an SQLite file.
         how: its runs are begun, one of `HOWS`.
-        pace: seconds that each turn of a model takes.
+        pace: seconds that each turn of a model and each call of a tool takes.
     """
 
     def __init__(self, scenario: Scenario, app: str, folder: Path, url: str, how: str, pace: float = 0.0) -> None:
@@ -318,6 +343,63 @@ class Trial:
 
         play.database.deed = go_away
         play.carry_on(goes_on=moment.killed_after is not None, waits=bool(self._url), again=3 if stays else 0)
+
+    def drive(self, seconds: float | None, seed: float, *, goes_on: bool) -> bool:
+        """Play the scenario, or go on, in a child that has a reader of its own; returns whether it was killed."""
+        return _in_child(lambda: self.drive_here(seconds, seed, goes_on=goes_on), self._folder / "driven")
+
+    def drive_here(self, seconds: float | None, seed: float, *, goes_on: bool) -> None:
+        """Play the scenario, or go on, in this process, which is killed after some seconds, or goes on to the end."""
+        play, is_done = self.begun(), threading.Event()
+        if seconds is not None:
+            threading.Timer(seconds, die).start()
+        reader = self._reader(LIVE, seed)
+        thread = threading.Thread(target=reader.read, args=(play.system, play.ids, is_done.is_set), daemon=True)
+        thread.start()
+        play.go_on(waits=bool(self._url)) if goes_on else play.begin()
+        if seconds is None:
+            is_done.set()
+            thread.join()
+            reader.finish(play.system, play.ids())
+
+    def begin_reader(self, number: int, seed: float) -> int:
+        """Begin a reader in a process of its own; returns the number of the process."""
+        pid = os.fork()
+        if pid == 0:
+            _do_and_exit(lambda: self.read_here(number, seed), self._folder / f"reader-{number}.err")
+        return pid
+
+    def end_readers(self, pids: Sequence[int]) -> None:
+        """Have the readers read the rest, and compare what each saw with what there is."""
+        (self._folder / "over").touch()
+        for pid in pids:
+            os.waitpid(pid, 0)
+        _in_child(lambda: self.compare_here(len(pids)), self._folder / "compared")
+
+    def read_here(self, number: int, seed: float) -> None:
+        """Read in this process until all is over, now and then in a new system."""
+        reader, chance = self._reader(str(number), seed), random.Random(seed)
+        while not (self._folder / "over").exists():
+            play = self.begun()
+            with play.system:
+                reader.read(play.system, play.ids, partial(self._is_over, time.monotonic() + chance.uniform(0.1, 0.5)))
+        play = self.begun()
+        reader.finish(play.system, play.ids())
+
+    def _is_over(self, until: float) -> bool:
+        return (self._folder / "over").exists() or time.monotonic() > until
+
+    def _reader(self, name: str, seed: float) -> Reader:
+        return Reader(Notes(self._folder / f"reader-{name}"), random.Random(seed))
+
+    def compare_here(self, readers: int) -> None:
+        """See whether each reader has seen all events, and each once."""
+        play = self.begun()
+        for run in play.ids():
+            events = list(play.system.handle(run).events(timeout=BOUND))
+            for name in (LIVE, *map(str, range(readers))):
+                for fault in self._reader(name, 0).faults(run, events):
+                    self.notes.add("known" if name == LIVE else "fault", text=f"reader {name}: {fault}", known=UNDONE)
 
     def play_fresh(self, deadly: int, *, before: bool) -> bool:
         """As `play`, in a fresh interpreter."""
