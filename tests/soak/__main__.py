@@ -42,6 +42,8 @@ examples:
   python -m tests.soak                      all jobs, in some minutes
   python -m tests.soak endings mixed trees  three of them: no recordings, no node
   python -m tests.soak mixed --runs 1000    a smaller one, in seconds
+  python -m tests.soak stops --seed 4711 --runs 1
+                                            the trial of a report that named this seed once more
   python -m tests.soak sessions --store postgresql://ada@db/soak
                                             in a new, empty database on a server
 
@@ -78,6 +80,17 @@ jobs:
            again, nothing is lost, and no token works twice. About 300 kills a minute.
   instants Kill a process of such a run at an instant by chance, and every other time one that goes on too.
   fresh    As kills, with a fresh interpreter for each process. About 20 kills a minute.
+  crashloops  Kill a process at an instant by chance, and then three, one after another, within 250 ms of their recover(). The
+           last process must bring each run to its end, as in kills. About 300 kills a minute.
+  outages  Have the store go away for 1 to 20 seconds at a write by chance, of a run that begins or that is taken over: an
+           SQLite file is locked, moved away, full or read-only, a server refuses, cuts or stalls. The process itself or
+           another one goes on. No run may be over because of that. About 40 outages a minute.
+  stops    Stop a process in order at an instant by chance: by stop() with some seconds of grace, by the end of a with block,
+           or by a handler of SIGTERM. Others go on, and may be stopped too. No run may be over because of that. About
+           150 stops a minute.
+  readers  Kill processes while readers in other processes go away and come back with the last number that they saw. They must
+           miss no event, and see none twice. About 60 kills a minute.
+           These four print a seed, and each fault with the seed of its trial: --seed and --runs 1 repeat that trial.
 """
 
 RUNS = {
@@ -163,7 +176,7 @@ def _parser() -> argparse.ArgumentParser:
         "--seed",
         type=int,
         metavar="N",
-        help="what a job with kills, outages or stops printed, to do the same again (default: by chance)",
+        help="what a job with kills, stops or outages printed, to do the same again (default: by chance)",
     )
     parser.add_argument(
         "--store",

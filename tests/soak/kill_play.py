@@ -224,7 +224,8 @@ class Play:
             self._must(token in still, f"token {token} stood, and is lost")
         for token in still:
             if token not in told:
-                self._must(token.rsplit(".", 2)[0] in known, f"token {token} is told to nobody")
+                is_known = token.rsplit(".", 2)[0] in known or self.is_stopped
+                self._must(is_known, f"token {token} is told to nobody")
                 self.notes.add("untold", token=token)
             self._resume_standing(token)
         self.begin()

@@ -22,7 +22,7 @@ from .conversations import talk_together
 from .endings import ROUND, end_runs
 from .faults import FAULTS, replayed, try_all
 from .footprint import Footprint
-from .kill_campaigns import kill_all, kill_at_instants, kill_fresh
+from .kill_campaigns import crash_loops, kill_all, kill_at_instants, kill_fresh, outages, readers, stops
 from .kills import Report as KillReport
 from .mixed import Report, run_all
 from .sessions import EACH, update_together
@@ -102,6 +102,23 @@ def test_a_run_whose_process_is_killed_goes_on_to_its_end(
     report = campaign(unheard, trials=trials, seed=7)
 
     assert report.faults == []
+    assert report.kills >= least
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+@pytest.mark.parametrize(
+    ("campaign", "trials", "least"),
+    [(crash_loops, 6, 12), (partial(outages, between=(6.0, 7.0)), 12, 12), (stops, 12, 12), (readers, 2, 2)],
+    ids=["crash loops", "outages", "stops", "readers"],
+)
+def test_every_accepted_run_ends_and_nothing_is_done_twice_whatever_happens_to_processes_and_stores(
+    campaign: Callable[..., KillReport], trials: int, least: int, kind: str, request: pytest.FixtureRequest
+) -> None:
+    url = "" if kind == "sqlite" else str(request.getfixturevalue("postgres_url"))
+    report = campaign(unheard, trials=trials, seed=7, url=url)
+
+    assert not report.faults, "\n".join(report.faults)
     assert report.kills >= least
 
 
