@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from .kill_cast import SCENARIOS, Scenario
-from .kills import STOPS, Moment, Report, Stop, Trials
+from .kills import STOPS, Death, Moment, Report, Stop, Trials
 from .outages import POSTGRES_KINDS, SQLITE_KINDS
 
 DEPTH = 20  # Processes that are killed one after another while they go on.
@@ -107,6 +107,8 @@ def kill_fresh(progress: Callable[[str], object], *, trials: int, url: str = "",
 def crash_loops(progress: Callable[[str], object], *, trials: int, url: str = "", seed: int = 0) -> Report:
     """Kill a process, and then three, one after another, within 250 ms of their `recover()`; so many times.
 
+    Most deaths are at a write: what may be lost between two writes is there for less than a millisecond.
+
     Args:
         progress: told of each trial with a fault.
         trials: how many. The first one has the seed, and each its own, one more than the one before.
@@ -115,10 +117,22 @@ def crash_loops(progress: Callable[[str], object], *, trials: int, url: str = ""
     """
 
     def crash(all_: Trials, scenario: Scenario, chance: random.Random) -> None:
-        recoveries = [chance.uniform(0.0, SOON) for _ in range(LOOP)]
-        all_.crash(scenario, chance.uniform(0.0, scenario.seconds(PACE)), recoveries)
+        if chance.random() < 0.4:  # where most can be lost
+            scenario = chance.choice([each for each in SCENARIOS if each.waits])
+        seconds, writes = scenario.seconds(PACE), 2 * scenario.turns * scenario.runs
+        first = _death(chance, seconds, writes)
+        if scenario.waits and chance.random() < 0.6:
+            first = Death(seconds, at_pause=True)
+        all_.crash(scenario, first, [_death(chance, SOON, 5) for _ in range(LOOP)])
 
     return _at_once(3, crash, progress, trials, url, seed)
+
+
+def _death(chance: random.Random, seconds: float, writes: int) -> Death:
+    """Return an instant within some seconds, or one of the first writes."""
+    if chance.random() < 0.4:
+        return Death(chance.uniform(0.0, seconds))
+    return Death(seconds, chance.randint(1, writes))
 
 
 def stops(progress: Callable[[str], object], *, trials: int, url: str = "", seed: int = 0) -> Report:

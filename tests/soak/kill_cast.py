@@ -162,6 +162,8 @@ class Scenario:
     has_memory: bool = False
     total: int | None = None
     """The value that the session has in the end; None where runs side by side change it."""
+    waits: bool = False
+    """Whether each run waits for a person."""
     is_map: bool = False
     """Whether the runs are those of a map with a name."""
 
@@ -245,13 +247,13 @@ SCENARIOS = (
     Scenario("sequence", lambda notes: us.SequentialAgent("seq", [_two(notes), _lead(notes)]), 7, 11),
     Scenario("parallel", lambda notes: us.ParallelAgent("par", [_two(notes), _lead(notes)]), 7, 11),
     Scenario("workflow", _flow, 9, 14),
-    Scenario("approval", _approved, 3, 4, total=1),
+    Scenario("approval", _approved, 3, 4, total=1, waits=True),
     Scenario("memory", _remembers, 1, 2, runs=2, has_memory=True, total=2),
     Scenario("answers", _answers_at_once, 0, 1, runs=2, has_memory=True),
     Scenario("compaction", _compacts, 4, 5, has_memory=True, total=4),
-    Scenario("question", _asks, 2, 5, has_memory=True, total=1),
-    Scenario("approvals and memory", _remembers_approvals, 2, 3, runs=2, has_memory=True),
-    Scenario("asks inside", _asks_inside, 4, 10),
+    Scenario("question", _asks, 2, 5, has_memory=True, total=1, waits=True),
+    Scenario("approvals and memory", _remembers_approvals, 2, 3, runs=2, has_memory=True, waits=True),
+    Scenario("asks inside", _asks_inside, 4, 10, waits=True),
     Scenario("map", _mapped, 2, 3, runs=3, is_map=True),
     Scenario("session", _agent, 4, 5, runs=2, total=2),
 )

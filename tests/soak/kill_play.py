@@ -85,15 +85,27 @@ class Play:
         database: of the store.
         notes: of the trial.
         how: runs are begun, one of `HOWS`.
+        always: whether the system looks for runs that were left itself, again and again.
     """
 
-    def __init__(self, scenario: Scenario, app: str, database: DeadlyDatabase, notes: Notes, how: str) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        app: str,
+        database: DeadlyDatabase,
+        notes: Notes,
+        how: str,
+        *,
+        always: bool = False,
+    ) -> None:
         self.scenario = scenario
         self.app = app
         self.notes = notes
         self.database = database
         self.runner: Runner = scenario.runner(notes)
-        self.system = us.ActorSystem(app, store=Store(database))
+        options: dict[str, Any] = {"recover": "always", "runners": [self.runner]} if always else {}
+        self.system = us.ActorSystem(app, store=Store(database), **options)
+        self._always = always
         self._how = how
         self.streams = self._how != "run" and not scenario.is_map
         """Whether the runs of this trial keep their events."""
@@ -106,6 +118,7 @@ class Play:
         inputs = [f"go {number}" for number in range(self.scenario.runs)]
         if self.scenario.is_map:
             for answer in self.runner.map(inputs, name="letters", **options):
+                assert isinstance(answer, us.MapAnswer)  # the map raises the error of a run that failed
                 self.settle(answer.outcome)
             return
         for input in inputs[len(self.found().runs) :]:
@@ -224,7 +237,7 @@ class Play:
             self._must(token in still, f"token {token} stood, and is lost")
         for token in still:
             if token not in told:
-                is_known = token.rsplit(".", 2)[0] in known or self.is_stopped
+                is_known = token.rsplit(".", 2)[0] in known or self.is_stopped or self._always
                 self._must(is_known, f"token {token} is told to nobody")
                 self.notes.add("untold", token=token)
             self._resume_standing(token)
@@ -240,7 +253,7 @@ class Play:
             self._must(says_it, f"run {waiting.run_id} waits, and says not for what", UNSAID)
 
     def _recover(self, waits: bool) -> None:
-        until = monotonic() + (10.0 if waits else 0.0)
+        until = monotonic() + (PATIENCE if self._always else 10.0 if waits else 0.0)
         while True:
             for handle in self.system.recover(runners=[self.runner]):
                 outcome = handle.result(timeout=PATIENCE)

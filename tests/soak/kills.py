@@ -63,6 +63,9 @@ class Report:
         self.known += other.known
 
 
+NO_PROXY: tuple[Proxy | None, str] = None, ""
+
+
 class Trials:
     """Trials in one kind of store.
 
@@ -78,7 +81,7 @@ class Trials:
         self._folder = folder
         self._url = url
         self._pace = pace
-        self._proxy, self._proxied = proxy_of(url) if url else (None, "")
+        self._proxy, self._proxied = proxy_of(url) if url else NO_PROXY
         self._chance = random.Random(seed)
         self._template = folder / "template.db"
         self.report = Report()
@@ -132,13 +135,13 @@ class Trials:
             kills += int(trial.recover(seconds=each))
         self._finish(trial, kills, f"killed after {_listed(seconds)} s")
 
-    def crash(self, scenario: Scenario, seconds: float, recoveries: Sequence[float]) -> None:
-        """Kill a process, and then others, each so many seconds after it calls `recover`; the last one goes on to the end."""
+    def crash(self, scenario: Scenario, first: Death, recoveries: Sequence[Death]) -> None:
+        """Kill a process, and then others that call `recover`; the last one goes on to the end."""
         trial = self._trial(scenario)
-        kills = int(trial.play(seconds=seconds))
-        for each in recoveries:
-            kills += int(trial.crash(each))
-        self._finish(trial, kills, f"killed after {seconds:.4f} s, then {_listed(recoveries)} s after recover()")
+        kills = 0
+        for number, each in enumerate((first, *recoveries)):
+            kills += int(trial.crash(each, goes_on=number > 0))
+        self._finish(trial, kills, f"killed {first}, then {', '.join(map(str, recoveries))} of recover()")
 
     def stop(self, scenario: Scenario, stops: Sequence[Stop]) -> None:
         """Stop a process in order, and then others that go on; the last one goes on to the end."""
@@ -166,7 +169,7 @@ class Trials:
         when = f"{'before' if moment.before else 'after'} write {moment.write}"
         if moment.killed_after is not None:
             when += f" of one that goes on, killed after {moment.killed_after:.4f} s"
-        self._finish(trial, 1, f"{kind} for {seconds:.1f} s {when}, {who} goes on")
+        self._finish(trial, len(trial.notes.all("away")), f"{kind} for {seconds:.1f} s {when}, {who} goes on")
 
     def kill_fresh(self, scenario: Scenario, deadly: int, *, before: bool) -> None:
         """Kill a process at one write; it is a fresh interpreter, and so is the one that goes on."""
@@ -221,8 +224,23 @@ class Trials:
             for each in ("", "-wal"):
                 if (made := self._template.with_name(f"template.db{each}")).exists():
                     shutil.copy(made, folder / "store" / f"runs.db{each}")
+        always = self._pace > 0 and self._chance.random() < 0.3
         app = f"kills{os.getpid()}x{self.report.trials}"
-        return Trial(scenario, app, folder, self._url, how or self._chance.choice(HOWS), self._pace)
+        return Trial(scenario, app, folder, self._url, how or self._chance.choice(HOWS), self._pace, always=always)
+
+
+class Death(NamedTuple):
+    """When a process is killed: at a write if it comes to that, and else after some seconds."""
+
+    seconds: float
+    write: int = 0
+    """After which, counted from 1; 0 for none."""
+    at_pause: bool = False
+    """Whether it is the write that stores what a run waits for: its own end is stored by the next one."""
+
+    def __str__(self) -> str:
+        at_write = f"after write {self.write} or " if self.write else ""
+        return f"{'with a pause or ' if self.at_pause else at_write}after {self.seconds:.4f} s"
 
 
 class Stop(NamedTuple):
@@ -262,15 +280,27 @@ class Trial:
         url: of a PostgreSQL database; empty for an SQLite file.
         how: its runs are begun, one of `HOWS`.
         pace: seconds that each turn of a model and each call of a tool takes.
+        always: whether systems that go on look for runs that were left themselves too.
     """
 
-    def __init__(self, scenario: Scenario, app: str, folder: Path, url: str, how: str, pace: float = 0.0) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        app: str,
+        folder: Path,
+        url: str,
+        how: str,
+        pace: float = 0.0,
+        *,
+        always: bool = False,
+    ) -> None:
         self.name = scenario.name
         self._scenario = scenario
         self._app = app
         self._folder = folder
         self._url = url
         self._how = how
+        self._always = always
         self._path = folder / "store" / "runs.db"
         self.notes = Notes(folder / "notes", pace)
 
@@ -282,15 +312,20 @@ class Trial:
         """Go on in a child that may be killed; returns whether it was. If not, all is done and checked."""
         return _in_child(lambda: self.recover_here(deadly, before=before), self._folder / "recovered", seconds)
 
-    def crash(self, seconds: float) -> bool:
-        """Go on in a child that is killed so many seconds after it calls `recover`; returns whether it was."""
-        return _in_child(lambda: self.crash_here(seconds), self._folder / "crashed")
+    def crash(self, death: Death, *, goes_on: bool) -> bool:
+        """Play the scenario, or go on, in a child that is killed; returns whether it was."""
+        return _in_child(lambda: self.crash_here(death, goes_on=goes_on), self._folder / "crashed")
 
-    def crash_here(self, seconds: float) -> None:
-        """Go on in this process for some seconds."""
-        play = self.begun()
-        threading.Timer(seconds, die).start()
-        play.go_on(waits=bool(self._url))
+    def crash_here(self, death: Death, *, goes_on: bool) -> None:
+        """Play the scenario, or go on, in this process until it is killed."""
+        play = self.begun(death.write, before=False, goes_on=goes_on)
+        if death.at_pause:
+            pauses = play.found().pauses
+            play.database.is_due = lambda: play.found().pauses != pauses
+        timer = threading.Timer(death.seconds, die)
+        timer.daemon = True
+        timer.start()
+        play.go_on(waits=bool(self._url)) if goes_on else play.begin()
 
     def stop(self, stop: Stop, *, goes_on: bool) -> None:
         """Play the scenario, or go on, in a child that is stopped in order."""
@@ -298,7 +333,7 @@ class Trial:
 
     def stop_here(self, stop: Stop, *, goes_on: bool) -> None:
         """Play the scenario, or go on, in this process until it is stopped."""
-        play = self.begun()
+        play = self.begun(goes_on=goes_on)
         system, play.is_stopped = play.system, True
         carry_on = partial(play.carry_on, goes_on=goes_on, waits=bool(self._url))
         if stop.how == "with":
@@ -335,14 +370,15 @@ class Trial:
 
     def lose_store_here(self, away: Away, moment: Moment, *, stays: bool) -> None:
         """Play the scenario, or go on, in this process, which asks for the outage at one of its writes."""
-        play = self.begun(moment.write, before=moment.before)
+        goes_on = moment.killed_after is not None
+        play = self.begun(moment.write, before=moment.before, goes_on=goes_on)
 
         def go_away() -> None:
             self.notes.add("away", kind=away.kind)
             away.ask(play.database)
 
         play.database.deed = go_away
-        play.carry_on(goes_on=moment.killed_after is not None, waits=bool(self._url), again=3 if stays else 0)
+        play.carry_on(goes_on=goes_on, waits=bool(self._url), again=3 if stays else 0)
 
     def drive(self, seconds: float | None, seed: float, *, goes_on: bool) -> bool:
         """Play the scenario, or go on, in a child that has a reader of its own; returns whether it was killed."""
@@ -350,7 +386,7 @@ class Trial:
 
     def drive_here(self, seconds: float | None, seed: float, *, goes_on: bool) -> None:
         """Play the scenario, or go on, in this process, which is killed after some seconds, or goes on to the end."""
-        play, is_done = self.begun(), threading.Event()
+        play, is_done = self.begun(goes_on=goes_on), threading.Event()
         if seconds is not None:
             threading.Timer(seconds, die).start()
         reader = self._reader(LIVE, seed)
@@ -424,16 +460,16 @@ class Trial:
 
     def recover_here(self, deadly: int, *, before: bool) -> None:
         """Go on in this process, which one of its writes may kill; in the end, all is done and checked."""
-        play = self.begun(deadly, before=before)
+        play = self.begun(deadly, before=before, goes_on=True)
         play.go_on(waits=bool(self._url))
         play.database.deadly = 0
         if not deadly:
             play.check_end()
 
-    def begun(self, deadly: int = 0, *, before: bool = True) -> Play:
-        """Begin a system in this process."""
+    def begun(self, deadly: int = 0, *, before: bool = True, goes_on: bool = False) -> Play:
+        """Begin a system in this process, maybe one that goes on with the runs of earlier ones."""
         database = DeadlyDatabase(_database(self._path, self._url))
-        play = Play(self._scenario, self._app, database, self.notes, self._how)
+        play = Play(self._scenario, self._app, database, self.notes, self._how, always=goes_on and self._always)
         database.writes, database.deadly, database.before = 0, deadly, before
         return play
 

@@ -8,11 +8,14 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from random import Random
 
 import pytest
 
+import understudy as us
 from tests.hosts.processes import output
 from tests.support import wire
 from tests.support.paths import ROOT
@@ -23,8 +26,10 @@ from .endings import ROUND, end_runs
 from .faults import FAULTS, replayed, try_all
 from .footprint import Footprint
 from .kill_campaigns import crash_loops, kill_all, kill_at_instants, kill_fresh, outages, readers, stops
+from .kill_cast import Notes
 from .kills import Report as KillReport
 from .mixed import Report, run_all
+from .readers import Reader
 from .sessions import EACH, update_together
 from .tree_machines import try_machines
 from .trees import try_trees
@@ -108,15 +113,25 @@ def test_a_run_whose_process_is_killed_goes_on_to_its_end(
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 @pytest.mark.parametrize(
-    ("campaign", "trials", "least"),
-    [(crash_loops, 6, 12), (partial(outages, between=(6.0, 7.0)), 12, 12), (stops, 12, 12), (readers, 2, 2)],
+    ("campaign", "trials", "seed", "least"),
+    [
+        (crash_loops, 6, 343, 12),
+        (partial(outages, between=(6.0, 7.0)), 12, 7, 6),
+        (stops, 12, 7, 12),
+        (readers, 2, 7, 2),
+    ],
     ids=["crash loops", "outages", "stops", "readers"],
 )
 def test_every_accepted_run_ends_and_nothing_is_done_twice_whatever_happens_to_processes_and_stores(
-    campaign: Callable[..., KillReport], trials: int, least: int, kind: str, request: pytest.FixtureRequest
+    campaign: Callable[..., KillReport],
+    trials: int,
+    seed: int,
+    least: int,
+    kind: str,
+    request: pytest.FixtureRequest,
 ) -> None:
     url = "" if kind == "sqlite" else str(request.getfixturevalue("postgres_url"))
-    report = campaign(unheard, trials=trials, seed=7, url=url)
+    report = campaign(unheard, trials=trials, seed=seed, url=url)
 
     assert not report.faults, "\n".join(report.faults)
     assert report.kills >= least
@@ -166,6 +181,28 @@ def test_a_thread_a_file_and_an_object_too_many_are_told() -> None:
     """)
 
     assert told == "1 1 1\n"
+
+
+def test_a_reader_that_missed_an_event_or_saw_one_twice_is_told(tmp_path: Path) -> None:
+    class Left(Reader):
+        """Comes back without its number."""
+
+        def leave(self) -> None:
+            self._last.clear()
+
+    with us.ActorSystem("shop", store=f"sqlite:///{tmp_path}/shop.db") as system:
+        agent = us.Agent("clerk", model=us.ScriptedModel([us.says("done")]))
+        run = agent.submit("go", system=system).result(10.0).run_id
+        events = list(system.handle(run).events())
+        reader, twice = Reader(Notes(tmp_path / "one"), Random(1)), Left(Notes(tmp_path / "two"), Random(1))
+        reader.finish(system, [run])
+        for _ in range(2):
+            twice.finish(system, [run])
+            twice.leave()
+
+    assert reader.faults(run, events) == []
+    assert "missed [(3, 'RunFinished')]" in reader.faults(run, [*events, replace(events[-1], seq=3)])[0]
+    assert "saw twice [(0, 'TurnStarted'), (1, 'TurnFinished'), (2, 'RunFinished')]" in twice.faults(run, events)[0]
 
 
 class Misfit:

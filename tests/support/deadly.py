@@ -20,6 +20,11 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def never() -> bool:
+    """Say no."""
+    return False
+
+
 class DeadlyDatabase:
     """A `Database` that counts its writes.
 
@@ -37,6 +42,8 @@ class DeadlyDatabase:
         self.before = before
         self.deed: Callable[[], object] = die
         """Is called in the thread that writes."""
+        self.is_due: Callable[[], bool] = never
+        """Is asked after each write, in the thread that writes, whether it comes now."""
 
     def __repr__(self) -> str:
         return repr(self._inner)
@@ -66,7 +73,7 @@ class DeadlyDatabase:
         if is_deadly and self.before:
             self.deed()
         done = write()
-        if is_deadly and not self.before:
+        if (is_deadly and not self.before) or self.is_due():
             self.deed()
         return done
 
