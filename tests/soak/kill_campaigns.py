@@ -19,6 +19,7 @@ from .outages import POSTGRES_KINDS, SQLITE_KINDS
 DEPTH = 20  # Processes that are killed one after another while they go on.
 PACE = 0.05  # Seconds that a turn of a model and a call of a tool take where kills and stops come by chance.
 SOON = 0.25  # Seconds after recover() within which a process of a crash loop is killed.
+LATE = 10.0  # Seconds after which a process is killed that does not come to its deadly write.
 LOOP = 3  # Processes of a crash loop that are killed while they go on.
 GRACES = (0.0, 0.05, 0.3, 1.0, 5.0)  # Seconds for runs to end when a system is stopped.
 OUTAGE = 1.0, 20.0  # Seconds: the shortest and the longest.
@@ -122,7 +123,7 @@ def crash_loops(progress: Callable[[str], object], *, trials: int, url: str = ""
         seconds, writes = scenario.seconds(PACE), 2 * scenario.turns * scenario.runs
         first = _death(chance, seconds, writes)
         if scenario.waits and chance.random() < 0.6:
-            first = Death(seconds, at_pause=True)
+            first = Death(LATE, at_pause=True)
         all_.crash(scenario, first, [_death(chance, SOON, 5) for _ in range(LOOP)])
 
     return _at_once(3, crash, progress, trials, url, seed)
@@ -132,7 +133,7 @@ def _death(chance: random.Random, seconds: float, writes: int) -> Death:
     """Return an instant within some seconds, or one of the first writes."""
     if chance.random() < 0.4:
         return Death(chance.uniform(0.0, seconds))
-    return Death(seconds, chance.randint(1, writes))
+    return Death(LATE, chance.randint(1, writes))
 
 
 def stops(progress: Callable[[str], object], *, trials: int, url: str = "", seed: int = 0) -> Report:

@@ -239,8 +239,9 @@ class Death(NamedTuple):
     """Whether it is the write that stores what a run waits for: its own end is stored by the next one."""
 
     def __str__(self) -> str:
-        at_write = f"after write {self.write} or " if self.write else ""
-        return f"{'with a pause or ' if self.at_pause else at_write}after {self.seconds:.4f} s"
+        if self.at_pause:
+            return "with a pause"
+        return f"after write {self.write}" if self.write else f"after {self.seconds:.4f} s"
 
 
 class Stop(NamedTuple):
