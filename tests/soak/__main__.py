@@ -39,7 +39,7 @@ work with. Run it from the project's root.
 
 JOBS = """\
 examples:
-  python -m tests.soak                      all jobs, in some minutes
+  python -m tests.soak                      all jobs, in half an hour
   python -m tests.soak endings mixed trees  three of them: no recordings, no node
   python -m tests.soak mixed --runs 1000    a smaller one, in seconds
   python -m tests.soak stops --seed 4711 --runs 1
