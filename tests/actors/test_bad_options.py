@@ -283,6 +283,7 @@ EVERYTHING: dict[str, Options] = {
             "journal": "True",
             "registry": "True",
             "lease": SECONDS,
+            "store_patience": f"{SECONDS} 0",
             "recover": "None",
             "deps": "None",
             "runners": "list",

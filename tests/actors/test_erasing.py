@@ -57,6 +57,7 @@ def talk(system: us.ActorSystem, user: str, memory: us.Memory) -> str:
     return waiting.token
 
 
+@pytest.mark.filterwarnings("ignore:.*has no store:understudy.MemoryNotUsed")
 def test_a_user_is_erased_from_everything_and_counted(system: us.ActorSystem) -> None:
     memory = us.PersistentMemory()
     token, other = talk(system, "ada", memory), talk(system, "bob", memory)

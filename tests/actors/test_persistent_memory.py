@@ -46,6 +46,7 @@ def test_another_process_goes_on_with_a_conversation(tmp_path: Path) -> None:
     assert [in_process(program, url) for _ in range(3)] == ["1\n", "3\n", "5\n"]
 
 
+@pytest.mark.filterwarnings("ignore:.*has no store:understudy.MemoryNotUsed")
 def test_without_a_store_a_conversation_ends_with_its_system() -> None:
     agent = clerk()
     for _ in range(2):

@@ -251,7 +251,6 @@ def test_made_up_ids_are_the_same_at_every_run() -> None:
         ("__ask_user__: Which city?", "Which city?"),
         ("__ask_user__:Which city?", "Which city?"),
         ("\n  __ask_user__:  Which city? \n", "Which city?"),
-        ("__ask_user__:", ""),
     ],
 )
 def test_a_text_that_begins_with_the_mark_is_a_question(text: str, question: str) -> None:
