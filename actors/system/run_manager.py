@@ -208,11 +208,13 @@ class RunManager(RunHost[RunRecord]):
             record.detach = outer.on_cancel_at_once(record.outer_cancelled)
             if record.phase != "running":  # it ended meanwhile, so its end could not undo the tie
                 record.detach()
-        self._admission.enter(record)
-        # It was prepared before all were cancelled. A run around it goes first, and takes this one with it.
         if self._why_all_cancelled and not self.is_inside_run():
+            # It was accepted before all were cancelled: its actor may have stopped, and would end it for good. A run around it goes
+            # first, and takes this one with it.
             self.journaling.leave(record)
             self.endings.cancel(record, self._why_all_cancelled, kept=self.stores)
+            return
+        self._admission.enter(record)
 
     def _admitted(self, record: RunRecord) -> None:
         # The conversation comes after the place: a run in line with its conversation in hand could block a run under way.

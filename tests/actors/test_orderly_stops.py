@@ -18,8 +18,10 @@ from tests.support.gates import Gate
 from tests.support.killing import Effects, Runner
 from tests.support.scripts import WAIT, eventually, finished
 from tests.support.stores import DictStore
+from understudy.actors.runs.record import RunRecord
 from understudy.actors.stores.runs import RunTable
 from understudy.actors.system.actor_system import runs_of
+from understudy.actors.system.journaling import Journaling
 from understudy.actors.waiting.graph import graph
 from understudy.testing import calls, says
 
@@ -563,6 +565,32 @@ def test_a_run_that_another_one_of_its_whole_had_cancelled_is_left_too(store: st
     assert isinstance(whole.exception(WAIT), us.RunCancelled)
     left = us.ActorSystem("shop", store=store).recover(runners=agents)
     assert [finished(handle.result(WAIT)).text for handle in left] == ["done", "done"]
+
+
+def test_a_run_that_is_accepted_while_its_system_stops_is_left(
+    store: str, monkeypatch: pytest.MonkeyPatch, patient: None
+) -> None:
+    """Its row is written when all runs have been cancelled and its actor has stopped."""
+    gate, begin = Gate(), Journaling.begin
+
+    def slowly(journaling: Journaling, record: RunRecord, *also: Any) -> None:
+        begin(journaling, record, *also)
+        gate()
+
+    clerk = us.Agent("clerk", model=us.FunctionModel(lambda request: says("Done.")))
+    system = us.ActorSystem("shop", store=store)
+    monkeypatch.setattr(Journaling, "begin", slowly)
+    with ThreadPoolExecutor(1) as caller:
+        submitted = caller.submit(clerk.submit, "go", system=system)
+        assert gate.entered.wait(WAIT)
+        system.stop(0.1)
+        gate.open()
+        error = submitted.result(WAIT).exception(WAIT)
+
+    assert isinstance(error, us.RunCancelled)
+    with us.ActorSystem("shop", store=store) as later:
+        (handle,) = later.recover(runners=[clerk])
+        assert finished(handle.result(WAIT)).text == "Done."
 
 
 # --- Ctrl-C
