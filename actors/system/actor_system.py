@@ -488,7 +488,8 @@ class ActorSystem:
         Runs under way may begin runs inside of them until then. Those that are not over end with `RunCancelled`; with a store
         they are left there, for its token or for `recover`. A store that hangs is waited for a second more.
         Runs come first, then the actors, the last one spawned first, then subscribers that have events to hear. A second
-        call does nothing. A Ctrl-C gives up on all at once and is raised again.
+        call does nothing. A Ctrl-C gives up on all at once and is raised again. A handler of a signal must not call it, but may
+        begin a thread that does: the handler interrupts the main thread, which may hold a lock.
 
         Returns:
             The ids of runs that were cancelled, and the addresses of actors that did not stop in time; each of these

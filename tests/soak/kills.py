@@ -349,11 +349,13 @@ class Trial:
             carry_on()
             timer.join()
         else:
-            signal.signal(signal.SIGTERM, lambda number, frame: system.stop(stop.grace))
+            stopping = threading.Thread(target=system.stop, args=(stop.grace,))
+            signal.signal(signal.SIGTERM, lambda number, frame: stopping.start())
             timer = threading.Timer(stop.after, os.kill, (os.getpid(), signal.SIGTERM))
             timer.start()
             carry_on()
             timer.join()
+            stopping.join()
 
     def lose_store(
         self, kind: str, moment: Moment, seconds: float, *, stays: bool, proxy: Proxy | None, url: str
