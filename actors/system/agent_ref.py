@@ -15,7 +15,6 @@ from understudy.diagnostics import emit
 from understudy.errors import AgentDown, in_words
 from understudy.orchestration.definitions.by_turns import DEFAULT_LEASE, TurnRunner
 from understudy.orchestration.definitions.port import Answer, MapKeywords, MapOptions, RunKeywords, RunOptions, runtime
-from understudy.orchestration.definitions.runner import BY_NAME
 from understudy.orchestration.definitions.unknown_options import of_run
 from understudy.vocabulary.actors.messages import DEFAULT_ASK_TIMEOUT
 from understudy.vocabulary.messages import JsonValue, Part
@@ -39,10 +38,6 @@ else:
     T_co = TypeVar("T_co", covariant=True)
 
 
-def _of_run(ref: AgentRef[object]) -> Mapping[str, str]:
-    return of_run(ref.agent)
-
-
 class AgentRef(ActorRef[str | Sequence[Part]], Generic[T_co]):
     """An agent that was spawned in a system. Its messages are inputs of runs; otherwise it is a reference like any other.
 
@@ -62,7 +57,7 @@ class AgentRef(ActorRef[str | Sequence[Part]], Generic[T_co]):
         """The definition."""
         return self._agent
 
-    @explains_parameters("{}.run", _of_run, also=RunKeywords.__annotations__, beyond=BY_NAME)
+    @explains_parameters("{}.run", of_run, also=RunKeywords.__annotations__)
     def run(
         self,
         input: str | Sequence[Part] = "",
@@ -84,7 +79,7 @@ class AgentRef(ActorRef[str | Sequence[Part]], Generic[T_co]):
         given = RunOptions(parameters=parameters, system=self._system, **options)
         return cast("Outcome[T_co]", runtime().run(self._agent, input, given))
 
-    @explains_parameters("{}.submit", _of_run, also=RunKeywords.__annotations__, beyond=BY_NAME)
+    @explains_parameters("{}.submit", of_run, also=RunKeywords.__annotations__)
     def submit(
         self,
         input: str | Sequence[Part] = "",
@@ -137,7 +132,7 @@ class AgentRef(ActorRef[str | Sequence[Part]], Generic[T_co]):
         keep_errors: bool,
         **options: Unpack[MapKeywords],
     ) -> Generator[MapAnswer[T_co] | MapFailure]: ...
-    @explains_parameters("{}.map", OF_MAPS, also=MapKeywords.__annotations__, beyond="write session=… for a session")
+    @explains_parameters("{}.map", OF_MAPS, also=MapKeywords.__annotations__)
     def map(
         self,
         inputs: Iterable[str | Sequence[Part] | Mapping[str, JsonValue]],

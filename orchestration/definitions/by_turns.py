@@ -10,7 +10,7 @@ from understudy.vocabulary.other_names import OF_RUNS, explains_parameters
 from understudy.vocabulary.runs.outcomes import TurnOutcome
 
 from .port import Answer, ResumeKeywords, ResumeOptions, RunKeywords, RunOptions, runtime
-from .runner import BY_NAME, Runner
+from .runner import Runner
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
@@ -44,7 +44,7 @@ class TurnRunner(Runner[T_co]):
         system: object = None,
         **options: Unpack[ResumeKeywords],
     ) -> TurnOutcome[T_co]: ...
-    @explains_parameters("{}.run_turn", OF_RUNS, also=_OPTIONS, beyond=BY_NAME)
+    @explains_parameters("{}.run_turn", OF_RUNS, also=_OPTIONS)
     def run_turn(
         self,
         input: str | Sequence[Part] | None = None,

@@ -33,9 +33,6 @@ else:
 
     T_co = TypeVar("T_co", covariant=True)
 
-BY_NAME = "write session=… for a session, history=… for the messages before"
-"""What a run says of a second argument without a name."""
-
 
 @explains_attributes(OF_RUNNERS)
 class Runner(ABC, Generic[T_co]):
@@ -84,7 +81,7 @@ class Runner(ABC, Generic[T_co]):
     def fingerprint(self) -> str:
         """Return a short digest of the definition, the same in every process; a saved run belongs to one."""
 
-    @explains_parameters("{}.run", OF_RUNS, beyond=BY_NAME)
+    @explains_parameters("{}.run", OF_RUNS)
     def run(
         self,
         input: str | Sequence[Part],
@@ -136,7 +133,7 @@ class Runner(ABC, Generic[T_co]):
         )
         return cast("Outcome[T_co]", runtime().run(self, input, options))
 
-    @explains_parameters("{}.submit", OF_RUNS, beyond=BY_NAME)
+    @explains_parameters("{}.submit", OF_RUNS)
     def submit(
         self,
         input: str | Sequence[Part],
@@ -167,7 +164,7 @@ class Runner(ABC, Generic[T_co]):
         )
         return cast("RunHandle[T_co]", runtime().submit(self, input, options))
 
-    @explains_parameters("{}.stream", OF_RUNS, beyond=BY_NAME)
+    @explains_parameters("{}.stream", OF_RUNS)
     def stream(
         self,
         input: str | Sequence[Part],
@@ -223,7 +220,7 @@ class Runner(ABC, Generic[T_co]):
         keep_errors: bool,
         **options: Unpack[MapSystemKeywords],
     ) -> Generator[MapAnswer[T_co] | MapFailure]: ...
-    @explains_parameters("{}.map", OF_MAPS, beyond="write session=… for a session")
+    @explains_parameters("{}.map", OF_MAPS)
     def map(
         self,
         inputs: Iterable[str | Sequence[Part]],
@@ -283,7 +280,7 @@ class Runner(ABC, Generic[T_co]):
         )
         return cast("Generator[MapAnswer[T_co] | MapFailure]", runtime().map(self, inputs, given))
 
-    @explains_parameters("{}.resume", OF_RESUMES, beyond="write session=… for a session")
+    @explains_parameters("{}.resume", OF_RESUMES)
     def resume(
         self,
         token: str,
@@ -343,7 +340,7 @@ class Runner(ABC, Generic[T_co]):
         )
         return cast("Outcome[T_co]", runtime().resume(self, token, answer, options))
 
-    @explains_parameters("{}.submit_resume", OF_RESUMES, beyond="write session=… for a session")
+    @explains_parameters("{}.submit_resume", OF_RESUMES)
     def submit_resume(
         self,
         token: str,

@@ -27,6 +27,9 @@ def of_agent(init: F) -> F:
 
 
 def of_run(runner: object) -> Mapping[str, str]:
-    """Return what to do instead of arguments that a run does not take; a workflow knows the names in its prompts."""
-    names = getattr(runner, "parameters", ())
+    """Return what to do instead of arguments that a run of a runner, or of a reference to one, does not take.
+
+    A workflow knows the names in its prompts.
+    """
+    names = getattr(getattr(runner, "agent", runner), "parameters", ())
     return {**OF_RUNS, **{name: f"use parameters={{{name!r}: …}}" for name in names}}

@@ -20,7 +20,7 @@ from understudy.vocabulary.tools.definition import NAME
 from .agent_rules import checked_watchers
 from .checks import checked_count, checked_description, checked_errors, checked_id
 from .port import MapKeywords, MapOptions, MapSystemKeywords, RunKeywords, RunOptions, runtime
-from .runner import BY_NAME, Runner
+from .runner import Runner
 from .unknown_options import of_run
 
 if TYPE_CHECKING:
@@ -281,7 +281,7 @@ class Workflow(Runner[object]):
     def fingerprint(self) -> str:
         return self.run_spec.fingerprint()
 
-    @explains_parameters("{}.run", of_run, also=RunKeywords.__annotations__, beyond=BY_NAME)
+    @explains_parameters("{}.run", of_run, also=RunKeywords.__annotations__)
     def run(
         self,
         input: str | Sequence[Part] = "",
@@ -304,7 +304,7 @@ class Workflow(Runner[object]):
         """
         return runtime().run(self, input, RunOptions(parameters=parameters, system=system, **options))
 
-    @explains_parameters("{}.submit", of_run, also=RunKeywords.__annotations__, beyond=BY_NAME)
+    @explains_parameters("{}.submit", of_run, also=RunKeywords.__annotations__)
     def submit(
         self,
         input: str | Sequence[Part] = "",
@@ -316,7 +316,7 @@ class Workflow(Runner[object]):
         """Begin a run and return its handle at once; takes what `run` takes."""
         return runtime().submit(self, input, RunOptions(parameters=parameters, system=system, stream=True, **options))
 
-    @explains_parameters("{}.stream", of_run, also=RunKeywords.__annotations__, beyond=BY_NAME)
+    @explains_parameters("{}.stream", of_run, also=RunKeywords.__annotations__)
     def stream(
         self,
         input: str | Sequence[Part] = "",
@@ -346,7 +346,7 @@ class Workflow(Runner[object]):
         keep_errors: bool,
         **options: Unpack[MapSystemKeywords],
     ) -> Generator[MapAnswer[object] | MapFailure]: ...
-    @explains_parameters("{}.map", OF_MAPS, also=_MAP_OPTIONS, beyond="write session=… for a session")
+    @explains_parameters("{}.map", OF_MAPS, also=_MAP_OPTIONS)
     def map(
         self,
         inputs: Iterable[Mapping[str, JsonValue] | str | Sequence[Part]],

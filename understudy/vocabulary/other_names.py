@@ -129,8 +129,10 @@ OF_AGENTS = {
 _DEPS = "use deps="
 _INPUT = "use input=, or leave the name out"
 _TALK = "use conversation_id="
+_SESSION = "write session=… for a session"
 
 OF_RUNS = {
+    "": "write session=… for a session, history=… for the messages before",
     "context": _DEPS,
     "hooks": "use Agent(callbacks=…)",
     "max_turns": "use Agent(max_turns=…), or budget=us.Budget(turns=…)",
@@ -147,9 +149,10 @@ OF_RUNS = {
     "usage_limits": "use budget=",
     "user_prompt": _INPUT,
 }
-"""Argument of a run elsewhere -> what to do instead."""
+"""Argument of a run elsewhere -> what to do instead; `""` stands for one more without a name."""
 
 OF_RESUMES = {
+    "": _SESSION,
     "confirmed": "use answer=us.Approve() or answer=us.Reject('why')",
     "context": _DEPS,
     "continuation": "use token=",
@@ -160,7 +163,7 @@ OF_RESUMES = {
 }
 """Argument of a resumed run elsewhere -> what to do instead."""
 
-OF_MAPS = {"context": _DEPS, "max_concurrency": "use max_parallel="}
+OF_MAPS = {"": _SESSION, "context": _DEPS, "max_concurrency": "use max_parallel="}
 """Argument of a batch of runs elsewhere -> what to do instead."""
 
 OF_SEQUENCES = {"agents": "use steps=", "children": "use steps=", "sub_agents": "use steps="}
@@ -228,26 +231,19 @@ def explains_attributes(names: Mapping[str, str]) -> Callable[[C], C]:
         for name, ours in names.items():
             setattr(owner, name, _OtherName(name, ours))
         made = cast(Any, owner)
-        made.__dir__ = _without_other_names(made.__dir__)
+        list_all: Callable[[object], Iterable[str]] = made.__dir__
+
+        def __dir__(self: object) -> list[str]:
+            return [name for name in list_all(self) if not isinstance(getattr_static(self, name, None), _OtherName)]
+
+        made.__dir__ = __dir__
         return owner
 
     return explaining
 
 
-def _without_other_names(list_all: Callable[[object], Iterable[str]]) -> Callable[[object], list[str]]:
-    def __dir__(self: object) -> list[str]:
-        return [name for name in list_all(self) if not isinstance(getattr_static(self, name, None), _OtherName)]
-
-    return __dir__
-
-
 def explains_arguments(what: str, elsewhere: Mapping[str, str]) -> Callable[[C], C]:
-    """Make the constructor of a class name the right argument where it gets an unknown one.
-
-    Args:
-        what: the subject of the error, such as "a budget".
-        elsewhere: argument of other libraries -> what to do instead.
-    """
+    """Make the constructor of a class name the right argument where it gets a wrong one, as `explained` does."""
 
     def explaining(owner: C) -> C:
         made = cast(Any, owner)
@@ -263,24 +259,22 @@ def of_client(known: Collection[str]) -> dict[str, str]:
     return {**OF_MODEL_CALLS, **{name: f"use {one}=" for name, one in ours.items() if one}}
 
 
-def explains_parameters(
-    what: str, elsewhere: Elsewhere, *, also: Collection[str] = (), beyond: str = ""
-) -> Callable[[F], F]:
+def explains_parameters(what: str, elsewhere: Elsewhere, *, also: Collection[str] = ()) -> Callable[[F], F]:
     """Make a function name the right argument where it gets a wrong one, as `explained` does."""
-    return lambda function: explained(function, what, elsewhere, also=also, beyond=beyond)
+    return lambda function: explained(function, what, elsewhere, also=also)
 
 
-def explained(function: F, what: str, elsewhere: Elsewhere, *, also: Collection[str] = (), beyond: str = "") -> F:
-    """Return a function, or a constructor, that names the right argument where it gets an unknown one.
+def explained(function: F, what: str, elsewhere: Elsewhere, *, also: Collection[str] = ()) -> F:
+    """Return a function, or a constructor, that names the right argument where it gets a wrong one.
 
     A right call looks nothing up.
 
     Args:
         function: it raises a `TypeError` for an unknown argument, before it does anything.
         what: the subject of the error; `{}` stands for the class of the object.
-        elsewhere: argument of other libraries -> what to do instead.
+        elsewhere: argument of other libraries -> what to do instead. Without `""`, Python's own error tells of too many
+            arguments without a name.
         also: the arguments that it takes besides those of its signature.
-        beyond: what to do instead of more arguments without a name; empty for the words of Python.
 
     Raises:
         TypeError: from the function, as Python raises it for any.
@@ -294,23 +288,20 @@ def explained(function: F, what: str, elsewhere: Elsewhere, *, also: Collection[
             subject = what.format(type(arguments[0]).__name__) if arguments else what
             code = function.__code__
             known = frozenset((*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount], *also)) - {"self"}
+            hints = elsewhere(arguments[0]) if callable(elsewhere) else elsewhere
+            most = code.co_argcount - 1
             if unknown := sorted(named.keys() - known):
-                problem = _explanation(subject, unknown, known, elsewhere, arguments)
-            elif beyond and len(arguments) > code.co_argcount:
-                most = code.co_argcount - 1
-                problem = f"{subject} takes {most} argument{'s' * (most > 1)} without a name, got {len(arguments) - 1}: {beyond}"
+                problem = "; ".join(
+                    [f"{subject} has no argument {name}=: {_instead(name, known, hints)}" for name in unknown]
+                )
+            elif "" in hints and len(arguments) - 1 > most:
+                expected = f"{most} argument{'s' * (most > 1)} without a name"
+                problem = f"{subject} takes {expected}, got {len(arguments) - 1}: {hints['']}"
             else:
                 raise
         raise TypeError(problem)
 
     return cast(F, checked)
-
-
-def _explanation(
-    what: str, unknown: Iterable[str], known: Collection[str], elsewhere: Elsewhere, arguments: tuple[Any, ...]
-) -> str:
-    hints = elsewhere(arguments[0]) if callable(elsewhere) else elsewhere
-    return "; ".join([f"{what} has no argument {name}=: {_instead(name, known, hints)}" for name in unknown])
 
 
 def _instead(name: str, known: Collection[str], elsewhere: Mapping[str, str]) -> str:
