@@ -32,10 +32,10 @@ class ContextChange:
 
 @dataclass(slots=True)
 class ShownMessages:
-    """What requests show of a long history. New messages are added, until a compaction changes what stands before them."""
+    """The messages that requests show of a long history. New ones are added, until a compaction changes those before them."""
 
     made_by: tuple[object, ...]
-    """What decides how the messages are shown, but for `pruned`."""
+    """The fields of the state that decide how messages are shown, but for `pruned`."""
     pruned: int
     """Up to which message tool results are left out."""
     history: list[Message]
@@ -46,18 +46,15 @@ class ShownMessages:
 
 
 class _Unsaved:
-    """What the state of a compaction has beside its fields, which are saved: the view of the last request, once there is one."""
+    """The part of the state of a compaction that is no field of it, and so is not saved."""
 
-    __slots__ = ("_view",)
+    __slots__ = ("view",)
 
-    _view: ShownMessages
-
-    @property
-    def view(self) -> ShownMessages | None:
-        return getattr(self, "_view", None)
+    view: ShownMessages
+    """What the last request showed; missing before that."""
 
     def keep(self, view: ShownMessages) -> None:
-        self._view = view
+        self.view = view
 
 
 @dataclass(slots=True, kw_only=True)

@@ -41,23 +41,16 @@ def _view(state: RunState, context: ContextState) -> ShownMessages:
     """Return what requests show now; only messages that are new, or newly left out, are looked at again."""
     messages = state.messages
     made_by = (context.upto, context.summary, context.keeps_input, context.longest, context.shortened)
-    view = context.view
-    first = 0
+    view: ShownMessages | None = getattr(context, "view", None)
+    made: list[Message] = []
     if view is not None and view.history is messages and view.made_by == made_by and view.upto > context.upto:
-        if view.pruned == context.pruned:
-            first = view.upto
-        elif context.upto < view.pruned < context.pruned:
-            first = view.pruned
-    if view is None or not first:
-        made = _made(state, context, len(messages))
-    else:
-        made = view.messages
-        if first < view.upto:
-            made = made[: first - view.upto]
-        made += [_reduced(context, i, messages[i]) for i in range(first, len(messages))]
-    view = ShownMessages(made_by, context.pruned, messages, len(messages), made)
-    context.keep(view)
-    return view
+        first = view.upto if view.pruned == context.pruned else view.pruned
+        if context.upto < first and view.pruned <= context.pruned:
+            made = view.messages if first == view.upto else view.messages[: first - view.upto]
+            made += [_reduced(context, i, messages[i]) for i in range(first, len(messages))]
+    made = made or _made(state, context, len(messages))
+    context.keep(ShownMessages(made_by, context.pruned, messages, len(messages), made))
+    return context.view
 
 
 def _made(state: RunState, context: ContextState, end: int) -> list[Message]:
@@ -74,9 +67,7 @@ def _made(state: RunState, context: ContextState, end: int) -> list[Message]:
 
 
 def _reduced(context: ContextState, index: int, message: Message) -> Message:
-    if index >= context.pruned and (not context.longest or index >= context.shortened):
-        return message
-    if not message.tool_results:
+    if index >= context.pruned and (not context.longest or index >= context.shortened) or not message.tool_results:
         return message
     parts = tuple([_reduced_part(context, index, part) for part in message.parts])
     return message if parts == message.parts else Message(message.role, parts, message.dialect)
@@ -86,10 +77,8 @@ def _reduced_part(context: ContextState, index: int, part: Part) -> Part:
     if type(part) is not ToolResult:
         return part
     if index < context.pruned and is_prunable(part):
-        note = PRUNED.format(length=len(part.content))
-        return ToolResult(
-            part.call_id, note, part.is_error, part.error_kind, part.name
-        )  # `replace` takes five times as long
+        note = PRUNED.format(length=len(part.content))  # below, `replace` would take five times as long
+        return ToolResult(part.call_id, note, part.is_error, part.error_kind, part.name)
     if context.longest and index < context.shortened and (len(part.content) > context.longest or part.parts):
         return replace(part, content=cut_short_text(part.content, context.longest), parts=())
     return part
