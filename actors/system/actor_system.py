@@ -103,8 +103,8 @@ class ActorSystem:
         deps, runners, adopt, migrate: with `recover="always"`, as for the method `recover`.
 
     Raises:
-        ValueError: the name is empty, `store` names no store, `max_runs`, `max_hops` or `lease` is below 1, `store_patience` is below 0, or `recover` is "always" and
-            there is no durable store or no journal, or both `adopt` and `migrate` are given.
+        ValueError: the name is empty, `store` names no store, `max_runs`, `max_hops` or `lease` is below 1, `store_patience`
+            is below 0, or `recover` is "always" and there is no durable store or no journal, or both `adopt` and `migrate` are given.
         StoreError: the store cannot be opened.
     """
 
@@ -159,9 +159,7 @@ class ActorSystem:
         return self._runs.is_inside_run()
 
     def _new_recoveries(self) -> Recoveries:
-        return Recoveries(
-            self._runs, lambda: self._directory.agents, self._recovering, partial(inside, self), self.name
-        )
+        return Recoveries(self._runs, lambda: self._directory.agents, self._recovering, partial(inside, self))
 
     def _leave_to_parent(self) -> None:
         """Make new parts, in a forked child, for those with a lock, a thread or a run; actors spawned before are the parent's."""

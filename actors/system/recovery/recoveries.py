@@ -28,7 +28,6 @@ class Recoveries:
         spawned: returns the agents that were spawned, by id.
         given: what the system was made with.
         inside: lets code run inside of the system.
-        app: the name of the system.
 
     Attributes:
         parked: the runs that could not go on.
@@ -43,7 +42,6 @@ class Recoveries:
         spawned: Callable[[], Mapping[str, Runner[object]]],
         given: Recovering,
         inside: Callable[[], AbstractContextManager[None]],
-        app: str,
     ) -> None:
         self._runs = runs
         self._spawned = spawned
@@ -52,7 +50,7 @@ class Recoveries:
         self._takeovers: Takeovers | None = None
         if given.is_always:
             neighbours = self._journals().neighbours()
-            self._takeovers = Takeovers(app, neighbours, self.parked, self._known, self._by_thread, inside)
+            self._takeovers = Takeovers(self._runs.app, neighbours, self.parked, self._known, self._by_thread, inside)
 
     def _journals(self) -> RunJournals:
         return self._runs.journaling.journals_for("recover")

@@ -76,10 +76,11 @@ class Takeovers:
             self._alarm = ring_at(time.monotonic() + TELL, self._tell_not_begun)
 
     def _tell_not_begun(self) -> None:
-        if why := self.why_not:
-            emit(
-                WARNING, "takeovers_not_begun", {}, "system %s takes over no run of another process: %s", self._app, why
-            )
+        if self.why_not:
+            self._tell_why_not("takeovers_not_begun")
+
+    def _tell_why_not(self, event: str) -> None:
+        emit(WARNING, event, {}, "system %s takes over no run of another process: %s", self._app, self.why_not)
 
     @property
     def why_not(self) -> str:
@@ -91,7 +92,14 @@ class Takeovers:
     def begin(self) -> None:
         """Look from now on, also after a rest. Raises `AgentDown` when no thread can be started."""
         if self._thread is None:
-            self._start()
+            for name in LATER:  # not on the thread: a child that is forked during an import hangs in it
+                import_module(name)
+            thread = threading.Thread(target=self._tick, name="understudy-takeovers", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as cause:
+                raise AgentDown(f"no thread can be started to look for runs that were left: {cause}") from cause
+            self._thread = thread
         self._is_looking = True
         self._call_off()
 
@@ -100,29 +108,12 @@ class Takeovers:
             self._alarm.call_off()
 
     def rest(self) -> bool:
-        """Take no further run until `begin`, in the parent after a fork; whether there is a look to end. Does not block."""
+        """Take no further run until `begin`, in the parent after a fork; return whether it was looking. Does not block."""
         was, self._is_looking = self._is_looking and not self._ended.is_set(), False
         self._call_off()  # the children tell it
         if was:
-            emit(
-                WARNING,
-                "takeovers_rest",
-                {},
-                "system %s takes over no run of another process: %s",
-                self._app,
-                self.why_not,
-            )
+            self._tell_why_not("takeovers_rest")
         return was
-
-    def _start(self) -> None:
-        for name in LATER:  # not on the thread: a child that is forked during an import hangs in it
-            import_module(name)
-        thread = threading.Thread(target=self._tick, name="understudy-takeovers", daemon=True)
-        try:
-            thread.start()
-            self._thread = thread
-        except RuntimeError as cause:
-            raise AgentDown(f"no thread can be started to look for runs that were left: {cause}") from cause
 
     def end(self) -> None:
         """Take no further run; does not block."""
