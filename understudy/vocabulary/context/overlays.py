@@ -101,26 +101,19 @@ class SessionOverlay(MutableMapping[str, JsonValue]):
         """Write the changes to the underlying view, if it can be written to.
 
         Returns:
-            The keys in conflict: others have changed them since, in another way, and that is lost.
+            The keys in conflict: others have changed them since, in another way, and their values are lost.
         """
         base = self._base
         if not self.is_changed or not isinstance(base, MutableMapping):
             return _NOTHING
-        lost = _NOTHING if self.since is None else self._lost(self.since)
-        base.update(self.changes)
+        ours, since, lost = self.changes, self.since, _NOTHING
+        if since is not None:
+            changed = [key for key in (*ours, *self.removed) if not _agree(key, base, since)]
+            lost = frozenset([key for key in changed if not _agree(key, base, ours)])
+        base.update(ours)
         for key in self.removed:
             base.pop(key, None)
         return lost
-
-    def _lost(self, since: Mapping[str, JsonValue]) -> frozenset[str]:
-        ours = self.changes
-        return frozenset(
-            [
-                key
-                for key in (*ours, *self.removed)
-                if not _agree(key, self._base, since) and not _agree(key, self._base, ours)
-            ]
-        )
 
     @property
     def below(self) -> Mapping[str, JsonValue]:
