@@ -48,6 +48,7 @@ T = TypeVar("T")
 
 _NO_CONTEXT = contextvars.Context()
 LOOK = 0.05  # Seconds in which a run that waits for the store sees that it is over.
+WAITING = "waiting for the store"
 
 
 def _nothing() -> None:
@@ -370,38 +371,29 @@ class RunRecord(Ownership, ABC):
             StoreError: the store failed; if the run is left, the error has its id.
             BaseException: what `do` raises else.
         """
-        outage = self.host.outage
+        if self.journal is None:
+            return do()
+        doing = self.doing
         try:
-            done = do()
+            return self.host.outage.through(do, partial(self._await_store, epoch))
         except StoreError as error:
-            if self.journal is None or self.journal.journal.failed or not may_pass(error):
+            if not may_pass(error):
                 raise
-            failure = error
-        else:
-            if outage.is_on:
-                outage.worked()
-            return done
-        doing, journal = self.doing, self.journal.journal
-        try:
-            return outage.again(do, failure, partial(self._await_store, epoch))
-        except StoreError as error:
-            if journal.failed or not may_pass(error):
-                raise
-            raise journal.fail(error) from error
+            raise self.journal.journal.fail(error) from error
         finally:
-            with self.lock:
-                if self.is_held_at(epoch):
-                    self.doing = doing
+            if self.doing == WAITING:
+                with self.lock:
+                    if self.is_held_at(epoch):
+                        self.doing = doing
 
     def _await_store(self, epoch: int, seconds: float) -> bool:
         """Wait for another attempt; False if there is to be none. Raises `Stale` as soon as the run is over."""
-        assert self.journal is not None, "only a run with a journal waits"
         until = time.monotonic() + seconds
         while True:
             with self.lock:
                 self._check(epoch)
-                self.doing, self.step_deadline = "waiting for the store", inf
-            if self.host.outage.is_stopping or self.journal.journal.failed:
+                self.doing, self.step_deadline = WAITING, inf
+            if self.host.outage.is_stopping or self.left_error is not None:
                 return False
             left = until - time.monotonic()
             if left <= 0.0:

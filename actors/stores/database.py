@@ -245,8 +245,8 @@ def _refuse_later(database: Database, part: Part, found: int) -> None:
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether a store that failed may do the same thing another time."""
-    return isinstance(error, StoreError) and not isinstance(error, Unfit)
+    """Whether a store that failed may do the same thing another time; not for a run that was left."""
+    return isinstance(error, StoreError) and not isinstance(error, Unfit) and not error.run_id
 
 
 def pause_before(attempt: int) -> float:
@@ -303,6 +303,8 @@ class Outage:
 
     def worked(self) -> None:
         """Note that a run has reached the store; those that wait still may wait for another one."""
+        if not self.is_on:  # nearly always
+            return
         with self._lock:
             is_over = self.is_on and not self._waiting
             if is_over:
@@ -310,34 +312,35 @@ class Outage:
         if is_over:
             emit(WARNING, "store_returned", {}, "the store of system %s answers again", self._app)
 
-    def again(self, do: Callable[[], T], error: StoreError, pause: Callable[[float], bool]) -> T:
-        """Do again what a store has failed to do, until it is done.
+    def through(self, do: Callable[[], T], pause: Callable[[float], bool]) -> T:
+        """Return what `do` returns; do it again while the store fails.
 
         Args:
-            do: asks the store; what was done without an answer is not done twice by it.
-            error: of the first attempt.
+            do: asks the store; a store that has done it without an answer does not do it twice.
             pause: waits so many seconds; False if nobody is to wait any longer.
 
         Raises:
-            StoreError: that of the last attempt: the patience is over, or `pause` returned False.
-            BaseException: what `pause` raises.
+            StoreError: of the last attempt: it cannot pass, the patience is over, or `pause` returned False.
+            BaseException: any other that `do` or `pause` raises.
         """
         who, attempt = object(), 0
-        until = self.begins(who, error)
+        until: float | None = None
         try:
             while True:
-                left = until - self._clock()
-                if left <= 0.0 or not pause(min(pause_before(attempt), left)):
-                    raise error
-                attempt += 1
                 try:
                     done = do()
                     break
-                except StoreError as failure:
-                    error = failure
-                if not may_pass(error):
-                    raise error
+                except StoreError as error:
+                    if not may_pass(error):
+                        raise
+                    if until is None:
+                        until = self.begins(who, error)
+                    left = until - self._clock()
+                    if left <= 0.0 or not pause(min(pause_before(attempt), left)):
+                        raise
+                attempt += 1
         finally:
-            self.ends(who)
+            if until is not None:
+                self.ends(who)
         self.worked()
         return done

@@ -16,9 +16,8 @@ from understudy.actors.run_view.log import Diverged
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.group_record import GroupRunRecord
 from understudy.actors.runs.saving import save
-from understudy.actors.stores.database import may_pass
 from understudy.diagnostics import emit
-from understudy.errors import RunError, StoreError
+from understudy.errors import RunError
 from understudy.vocabulary.context.overlays import lasting
 from understudy.vocabulary.runs.outcomes import Complete
 
@@ -217,14 +216,10 @@ class Journaling:
 
     def _end_late(self, record: RunRecord) -> None:
         assert self.journals is not None and record.journal is not None
-        journal, outage = record.journal.journal, record.host.outage
+        journal = record.journal.journal
         end = partial(journal.end, record.phase, None, _last_events(record, record.ending))
         try:
-            end()
-        except StoreError as error:
-            if not may_pass(error):
-                raise
-            outage.again(end, error, self.late_ends.pause)
+            record.host.outage.through(end, self.late_ends.pause)
         finally:
             self.journals.ended(journal)
 
