@@ -53,12 +53,9 @@ class _Block:
 
     def grow(self, delta: JsonObject) -> None:
         """Add a delta to a block whose type we do not know: texts are joined, any other field replaces the one before."""
-        grown = {**self.start, **delta, "type": self.kind}
-        for key, more in delta.items():
-            before = self.start.get(key)
-            if key != "type" and isinstance(before, str) and isinstance(more, str):
-                grown[key] = before + more
-        self.start = grown
+        both = [(key, self.start.get(key), more) for key, more in delta.items()]
+        texts = {key: begun + more for key, begun, more in both if isinstance(begun, str) and isinstance(more, str)}
+        self.start = {**self.start, **delta, **texts, "type": self.kind}
 
 
 class AnthropicStream:

@@ -228,7 +228,7 @@ def decode(body: JsonObject) -> ModelTurn:
         raise WrongShape(f"content must be an array, got a body with {', '.join(sorted(body)[:8]) or 'nothing'}")
     found = [_part(as_object(block, "content[]")) for block in items(body, "content", "content")]
     calls: list[ToolCall] = []
-    parts = tuple([part for part in found if not (type(part) is ToolCall and is_repeated(part, calls))])
+    parts = tuple([part for part in found if not is_repeated(part, calls)])
     raw = text_in(body, "stop_reason", "stop_reason") or None
     return ModelTurn(
         parts,

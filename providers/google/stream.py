@@ -102,7 +102,7 @@ class GoogleStream:
         for entry in items(object_in(candidate, "content", "content"), "parts", "content.parts"):
             given = as_object(entry, "content.parts[]")
             part = part_in(given)
-            if part is not None and not (type(part) is ToolCall and is_repeated(part, self._calls)):
+            if part is not None and not is_repeated(part, self._calls):
                 found.append(self._piece(part, given))
                 self._has_ended = False
         self._metadata.take(candidate)

@@ -220,16 +220,13 @@ def decode(body: JsonObject) -> ModelTurn:
     if not (candidates or block or "candidates" in body or "usageMetadata" in body):
         came = ", ".join(sorted(body)[:8]) or "nothing"
         raise WrongShape(f"candidates must hold at least one, or promptFeedback a blockReason; got a body with {came}")
-    # Gemini API, Candidate: content, its parts and the finish reason may each be absent. Without a candidate the turn ended without
-    # a reason.
+    # Gemini API, Candidate: content, its parts and the finish reason may be absent. Without a candidate the turn ended without a reason.
     candidate = as_object(candidates[0] if candidates else {}, "candidates[0]")
     place_of(candidate, "index", "candidates[].index")
     content = object_in(candidate, "content", "content")
     found = (part_in(as_object(p, "content.parts[]")) for p in items(content, "parts", "content.parts"))
     calls: list[ToolCall] = []
-    parts = tuple(
-        part for part in found if part is not None and not (type(part) is ToolCall and is_repeated(part, calls))
-    )
+    parts = tuple(part for part in found if part is not None and not is_repeated(part, calls))
     finish = text_in(candidate, "finishReason", "finishReason")
     raw = raw_reason(finish, block) or None
     metadata = MetadataCollector()

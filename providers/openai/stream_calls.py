@@ -20,14 +20,14 @@ NONE: JsonObject = {}
 class _Call:
     """A call as far as it came."""
 
-    __slots__ = ("id", "is_held", "more", "name", "number", "texts")
+    __slots__ = ("id", "is_held", "name", "number", "own", "texts")
 
     def __init__(self, number: int, *, is_held: bool) -> None:
         self.number = number
         self.id = ""
         self.name = ""
         self.texts: list[str] = []
-        self.more: dict[str, JsonValue] = {}
+        self.own: dict[str, JsonValue] = {}
         """The server's own fields."""
         self.is_held = is_held
         """Whether a call before it has its id. Only the end tells whether it is that call again, so no reader sees it yet."""
@@ -42,7 +42,7 @@ class _Call:
 
     @property
     def signature(self) -> str | None:
-        return written(self.more) if self.more else None
+        return written(self.own) if self.own else None
 
 
 class StreamedCalls:
@@ -73,10 +73,10 @@ class StreamedCalls:
         return self._grow(call, given, call_id, name, own_fields(entry))
 
     def add(
-        self, number: int, given: str, call_id: str = "", name: str = "", more: JsonObject = NONE
+        self, number: int, given: str, call_id: str = "", name: str = "", own: JsonObject = NONE
     ) -> list[CallPiece]:
-        """Return what a piece adds to the call of this number; `more` has the server's own fields of the call."""
-        return self._grow(self._at.get(number) or self._begin(number, call_id), given, call_id, name, more)
+        """Return what a piece adds to the call of this number; `own` has the server's own fields of the call."""
+        return self._grow(self._at.get(number) or self._begin(number, call_id), given, call_id, name, own)
 
     def numbers(self) -> list[int]:
         """Return the numbers of all calls."""
@@ -100,11 +100,12 @@ class StreamedCalls:
                 found.append(CallPiece(call.number, call.arguments, call.id, call.name, call.signature))
             else:
                 del self._calls[call.number]
-                found += self._grow(first, missing, "", call.name, call.more)
+                found += self._grow(first, missing, "", call.name, call.own)
         return found
 
     def whole(self) -> dict[int, ToolCall]:
-        """Return the calls by their numbers, after `rest`."""
+        """Return the calls by their numbers, when all have come."""
+        self.rest()
         return {
             number: ToolCall(call.id, call.name, *arguments(call.arguments), signature=call.signature)
             for number, call in sorted(self._calls.items())
@@ -125,30 +126,24 @@ class StreamedCalls:
             self._at[index] = call
         return call
 
-    def _grow(self, call: _Call, given: str, call_id: str, name: str, more: JsonObject) -> list[CallPiece]:
+    def _grow(self, call: _Call, given: str, call_id: str, name: str, own: JsonObject) -> list[CallPiece]:
         self._last = call
         if given:
             call.texts.append(given)
         new_id, new_name = "" if call.id else call_id, "" if call.name else name
         call.id, call.name = call.id or call_id, call.name or name
-        has_more = any(call.more.get(key) != value for key, value in more.items())
-        if has_more:
-            call.more = {**call.more, **more}
-        if call.is_held or not (given or new_id or new_name or has_more):
+        has_new = any(call.own.get(key) != value for key, value in own.items())
+        call.own = {**call.own, **own} if has_new else call.own
+        if call.is_held or not (given or new_id or new_name or has_new):
             return []
-        return [CallPiece(call.number, given, new_id, new_name, call.signature if has_more else None)]
+        return [CallPiece(call.number, given, new_id, new_name, call.signature if has_new else None)]
 
     def _first_of(self, call: _Call) -> tuple[_Call | None, str]:
         """Return the call that a held one repeats, and what its arguments lack; None if the held one is a call of its own."""
-        for first in self._calls.values():
-            if (
-                not first.is_held
-                and first.id == call.id
-                and (first.name == call.name or not (first.name and call.name))
-            ):
-                both = _both(first.arguments, call.arguments)
-                if both is not None:
-                    return first, both[len(first.arguments) :]
+        for first in [each for each in self._calls.values() if each.id == call.id and not each.is_held]:
+            both = _both(first.arguments, call.arguments)
+            if both is not None and (first.name == call.name or not (first.name and call.name)):
+                return first, both[len(first.arguments) :]
         return None, ""
 
 

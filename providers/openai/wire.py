@@ -68,9 +68,6 @@ REASONS: dict[str, FinishReason] = {
 """OpenAI API, Chat completions, `finish_reason`; written in any case."""
 
 
-NOTHING: JsonObject = {}
-
-
 def encode(
     request: ModelRequest,
     model: str,
@@ -119,7 +116,7 @@ def decode(body: JsonObject, dialect: str = DIALECT, field: str = "") -> ModelTu
     if "choices" not in body and "usage" not in body:
         raise WrongShape(f"choices must be an array, got a body with {', '.join(sorted(body)[:8]) or 'nothing'}")
     # OpenRouter and gateways: a model that failed may have no choice at all, which is a turn that ended without a reason.
-    choice: JsonObject = next(iter(choices_in(body)), NOTHING)
+    choice: JsonObject = next(iter(choices_in(body)), {})
     # Azure OpenAI, Content filtering: a filtered choice can lack its message.
     message = object_in(choice, "message", "message")
     annotations = annotations_in(message) or pages_in(body)
@@ -145,9 +142,9 @@ def decode(body: JsonObject, dialect: str = DIALECT, field: str = "") -> ModelTu
 def choices_in(body: JsonObject) -> list[JsonObject]:
     """Return the choices of a response body, or of a chunk of a stream, by their indexes."""
     found = [as_object(entry, "choices[]") for entry in items(body, "choices", "choices")]
-    return (
-        sorted(found, key=lambda choice: place_of(choice, "index", "choices[].index") or 0) if len(found) > 1 else found
-    )
+    if len(found) > 1:
+        found.sort(key=lambda choice: place_of(choice, "index", "choices[].index") or 0)
+    return found
 
 
 def reason_of(raw: str, refused: str, parts: tuple[Part, ...], *, has_message: bool) -> FinishReason:
@@ -201,7 +198,6 @@ def _calls(message: JsonObject) -> list[Part]:
     legacy = object_in(message, "function_call", "message.function_call")
     if not calls and legacy:
         _add_call(calls, 0, {}, legacy)
-    calls.rest()
     return list(calls.whole().values())
 
 

@@ -10,7 +10,7 @@ from typing import TypeGuard
 
 from understudy.orchestration.agent.turn_checks import MOST
 from understudy.vocabulary.checks import DEEPEST, not_json
-from understudy.vocabulary.messages import JsonObject, JsonValue, ToolCall
+from understudy.vocabulary.messages import JsonObject, JsonValue, Part, ToolCall
 
 UNREADABLE = "INVALID_JSON"
 """The name under which a model sees its own invalid arguments."""
@@ -187,13 +187,15 @@ def sendable_name(name: str) -> str:
     return (fit if fit[:1].isalpha() or fit[:1] == "_" else f"_{fit}")[:LONGEST_NAME]
 
 
-def is_repeated(call: ToolCall, earlier: list[ToolCall]) -> bool:
-    """Whether a call came before, with the same id and content; any other call is added to `earlier`.
+def is_repeated(part: Part, earlier: list[ToolCall]) -> bool:
+    """Whether a part is a call that came before, with the same id and content; any other call is added to `earlier`.
 
     Some servers send one call twice. Calls without an id may well be two.
     """
-    unsigned = replace(call, signature=None)
-    if call.id and unsigned in earlier:
+    if type(part) is not ToolCall:
+        return False
+    unsigned = replace(part, signature=None)
+    if part.id and unsigned in earlier:
         return True
     earlier.append(unsigned)
     return False

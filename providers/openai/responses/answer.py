@@ -97,7 +97,6 @@ def _calls(output: Sequence[JsonObject]) -> Mapping[int, ToolCall]:
         if item.get("type") == "function_call":
             given, name = arguments_text(item.get("arguments")), as_text(item.get("name"), "function_call.name")
             calls.add(position, given, call_id(item), name, beyond(item, CALL))
-    calls.rest()
     return calls.whole()
 
 

@@ -162,7 +162,7 @@ class ResponsesStream:
             case "function_call":
                 if place not in self._items:
                     self._begin(place, item, found)
-                found += self._calls.add(number, self._missing_arguments(number, item), more=beyond(item, CALL))
+                found += self._calls.add(number, self._missing_arguments(number, item), own=beyond(item, CALL))
             case "reasoning":
                 for position, words in zip((SUMMARY, THOUGHT), thoughts_in(item), strict=True):
                     self._think(number + position, self._missing(number + position, words), found)
@@ -215,13 +215,13 @@ class ResponsesStream:
             places.append(before)
         return places
 
-    def _type_of(self, place: int) -> str:
-        """Return the type of an item, also of one whose beginning did not come."""
+    def _has_type_of(self, place: int, item: JsonObject) -> bool:
+        """Whether an item is of the type of another one; also an item whose beginning did not come."""
         if place in self._items:
-            return text(self._items[place], "type")
+            return text(self._items[place], "type") == item.get("type")
         if any(number // ITEM == place for number in (*self._phases, *self._refusals)):
-            return "message"
-        return "function_call" if self._calls.has_begun(place * ITEM) else "reasoning"
+            return item.get("type") == "message"
+        return item.get("type") == ("function_call" if self._calls.has_begun(place * ITEM) else "reasoning")
 
     def _has_id_of(self, place: int, item: JsonObject) -> bool:
         found = call_id(item)
@@ -231,15 +231,11 @@ class ResponsesStream:
         """Whether all that was shown of an item is the beginning of this one."""
         if not self._has_type_of(place, item) or self._items.get(place, item).get("name") != item.get("name"):
             return False
-        texts = {
-            number - place * ITEM: joined(words) for number, words in self._shown.items() if number // ITEM == place
-        }
-        texts[0] = texts.get(0) or self._calls.text_of(place * ITEM)
+        first = place * ITEM
+        texts = {at - first: joined(words) for at, words in self._shown.items() if at // ITEM == place}
+        texts[0] = texts.get(0) or self._calls.text_of(first)
         whole = _texts_of(item)
         return any(texts.values()) and all(whole.get(at, "").startswith(words) for at, words in texts.items())
-
-    def _has_type_of(self, place: int, item: JsonObject) -> bool:
-        return self._type_of(place) == item.get("type")
 
     # --- texts
 
