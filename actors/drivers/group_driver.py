@@ -162,9 +162,7 @@ class GroupDriver(Woken):
         with contextlib.suppress(Stale):  # the run has ended, or another driver has it
             record.end_children(self._epoch)  # first: the number of the next event is stored with the run
             if record.group.callbacks and record.left_error is None:
-                record.host.endings.give_token(
-                    record, error, self._epoch
-                )  # first: callbacks see the error with its token
+                record.host.endings.give_token(record, error, self._epoch)  # first: callbacks see the error with it
             if record.left_error is None:
                 record.tell_ending(self._epoch, error)
             record.host.endings.fail(record, error, self._epoch)

@@ -77,10 +77,8 @@ class ErrorTokens:
         """
         writing: Promise[str] = Promise()
         with record.lock:
-            record.writing, stands = (
-                writing,
-                record.issued,
-            )  # of a pause that an earlier process stored, and told nobody
+            record.writing = writing
+            stands = record.issued  # of a pause that an earlier process stored, and told nobody
         try:
             token = stands or issue(record)
             writing.set(token)
@@ -122,8 +120,7 @@ class ErrorTokens:
             run_elsewhere(partial(self._write, record, writing))
         if begins and self._late:
             writing.fail(StoreError("the store has not answered for some time"))
-        deadline = self.deadline
-        patience = PATIENCE if deadline is None else patience_until(deadline)
+        patience = PATIENCE if self.deadline is None else patience_until(self.deadline)
         if not writing.wait(patience):
             with self._lock:  # around both: a write that came too late then removes itself from the set
                 if writing.fail(StoreError(f"the store did not answer within {patience:g} s")):
@@ -162,8 +159,8 @@ def patience_until(deadline: float) -> float:
 
 
 def _fail(writing: Promise[str], failure: BaseException) -> None:
-    ended = isinstance(failure, Stale)  # the thread that ended the run waits for the token
-    writing.fail(StoreError("the store failed until the run ended") if ended else failure)
+    is_over = isinstance(failure, Stale)  # the thread that ended the run waits for the token
+    writing.fail(StoreError("the store failed until the run ended") if is_over else failure)
 
 
 def _ended_around(record: RunRecord, error: UnderstudyError) -> bool:

@@ -143,7 +143,9 @@ class ActorSystem:
         hung = AbandonedWork(self._events)
         self._registry = RegistryEntries(self) if checked_flag("registry", registry) else None
         entered = None if self._registry is None else self._registry.add
-        self._directory = Directory(name, Maker, hung.give_up, self._events, self._is_inside_run, entered)
+        self._directory = Directory(
+            name, Maker, hung.give_up, self._events, lambda: self._runs.is_inside_run(), entered
+        )
         self._runs = self._new_runs(hung)
         self._recoveries = self._new_recoveries()
         _systems[id(self)] = self
@@ -154,9 +156,6 @@ class ActorSystem:
         unique = secrets.token_hex(4 if self._settings.store.pauses is None else 8)
         prefix = f"{self.name}-{unique}"
         return RunManager(prefix, self._start_run, self._directory, self._events, hung, self._settings)
-
-    def _is_inside_run(self) -> bool:
-        return self._runs.is_inside_run()
 
     def _new_recoveries(self) -> Recoveries:
         return Recoveries(self._runs, lambda: self._directory.agents, self._recovering, partial(inside, self))

@@ -102,18 +102,15 @@ class ToolRound:
 
     def message(self) -> Message:
         """Return the one history message that answers every call, in call order."""
-        results = [self.results[call.id] for call in self.calls]
-        if self.edited:  # the model's own message has the arguments that it wrote, and may be signed
-            results = [
-                _told_of_edit(call, result) if call.id in self.edited else result
-                for call, result in zip(self.calls, results, strict=True)
-            ]
-        return Message("user", tuple(results))
+        return Message("user", tuple([self._told(call) for call in self.calls]))
 
-
-def _told_of_edit(call: ToolCall, result: ToolResult) -> ToolResult:
-    arguments = json.dumps(call.arguments, ensure_ascii=False)
-    return replace(result, content=f"A person changed the arguments of this call to {arguments}\n{result.content}")
+    def _told(self, call: ToolCall) -> ToolResult:
+        result = self.results[call.id]
+        if call.id not in self.edited:
+            return result
+        # The model's own message keeps the arguments that it wrote, for it may be signed.
+        arguments = json.dumps(call.arguments, ensure_ascii=False)
+        return replace(result, content=f"A person changed the arguments of this call to {arguments}\n{result.content}")
 
 
 FailureKind: TypeAlias = Literal[

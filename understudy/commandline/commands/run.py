@@ -133,9 +133,8 @@ def begin(
     user_id, timeout = arguments.user, arguments.timeout
     conversation_id = conversation_id or arguments.conversation
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", MemoryNotUsed
-        )  # a single run has nothing to recall, and the command tells of a missing store
+        # A single run has nothing to recall, and the command tells of a missing store.
+        warnings.simplefilter("ignore", MemoryNotUsed)
         if isinstance(runner, Workflow):
             return runner.submit(
                 text,
