@@ -16,6 +16,7 @@ from understudy.providers.wire.json_values import (
     items,
     kept,
     objects,
+    own_fields_of,
     sendable,
     sendable_name,
     text,
@@ -29,7 +30,7 @@ from understudy.providers.wire.result_parts import split
 from understudy.providers.wire.settings import asks_for_tools, lay_over
 from understudy.providers.wire.strict_tools import strict_fields
 from understudy.vocabulary.citations import Citation
-from understudy.vocabulary.json_reading import arguments, parse
+from understudy.vocabulary.json_reading import arguments
 from understudy.vocabulary.media import Media, text_of
 from understudy.vocabulary.messages import (
     FilePart,
@@ -194,7 +195,7 @@ def _said(part: Part, ours: bool, official: bool) -> JsonObject | None:
         case ToolCall():
             name = sendable_name(part.name)
             call: JsonObject = {"type": "tool_use", "id": _fitting(part.id), "name": name, "input": sendable(part)}
-            return {**_sent_back(part, ours), **call}
+            return {**own_fields_of(part), **call} if ours else call
         case ReasoningPart(redacted=str(data)) if ours:
             return {"type": "redacted_thinking", "data": data}
         case ReasoningPart(signature=str(signature)) if ours:
@@ -267,13 +268,6 @@ def own_fields(block: JsonObject) -> str | None:
     """Return the fields of a call that only the API knows, as JSON, so that they go back; None without one."""
     more = {key: each for key, each in block.items() if key not in CALL and each is not None and each != DIRECT}
     return written(more) if beside(more) else None
-
-
-def _sent_back(call: ToolCall, ours: bool) -> JsonObject:
-    try:
-        return as_object(parse(call.signature), "signature") if ours and call.signature else {}
-    except ValueError:  # a signature that a program made
-        return {}
 
 
 def citations_in(block: JsonObject) -> tuple[Citation, ...]:

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from understudy.providers.wire.json_values import inner, is_object, sendable, sendable_name, text, written
+from understudy.providers.wire.json_values import (
+    inner,
+    is_object,
+    own_fields_of,
+    sendable,
+    sendable_name,
+    text,
+    written,
+)
 from understudy.providers.wire.result_parts import introduced, split
-from understudy.vocabulary.json_reading import parse
 from understudy.vocabulary.media import Media
 from understudy.vocabulary.messages import (
     FilePart,
@@ -152,15 +159,6 @@ def _call(call: ToolCall, official: bool, ours: bool) -> JsonObject:
     own: JsonObject = own_fields_of(call) if ours else {}
     function: JsonObject = {"name": sendable_name(call.name), "arguments": sent_arguments(call, official=official)}
     return {**own, "id": call.id, "type": "function", "function": {**inner(own, "function"), **function}}
-
-
-def own_fields_of(call: ToolCall) -> JsonObject:
-    """Return the server's own fields of a call, as its signature keeps them."""
-    try:
-        own = parse(call.signature or "{}")
-    except ValueError:  # a signature that a program made
-        return {}
-    return own if is_object(own) else {}
 
 
 def sent_arguments(call: ToolCall, *, official: bool) -> str:

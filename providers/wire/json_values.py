@@ -10,12 +10,11 @@ from typing import TypeGuard
 
 from understudy.orchestration.agent.turn_checks import MOST
 from understudy.vocabulary.checks import DEEPEST, not_json
+from understudy.vocabulary.json_reading import parse
 from understudy.vocabulary.messages import JsonObject, JsonValue, Part, ToolCall
 
 UNREADABLE = "INVALID_JSON"
 """The name under which a model sees its own invalid arguments."""
-
-
 UNFIT_FOR_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 LONGEST_NAME = 64  # OpenAI API, Chat completions; no API allows fewer characters.
 
@@ -185,6 +184,15 @@ def sendable_name(name: str) -> str:
     """
     fit = UNFIT_FOR_NAME.sub("_", name)
     return (fit if fit[:1].isalpha() or fit[:1] == "_" else f"_{fit}")[:LONGEST_NAME]
+
+
+def own_fields_of(call: ToolCall) -> JsonObject:
+    """Return the fields of a call that only its server knows, as its signature keeps them."""
+    try:
+        own = parse(call.signature or "{}")
+    except ValueError:  # a signature that a program made
+        return {}
+    return own if is_object(own) else {}
 
 
 def is_repeated(part: Part, earlier: list[ToolCall]) -> bool:

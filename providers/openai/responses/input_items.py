@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from understudy.providers.openai.sent_messages import AUDIO, IMAGES, data_url, own_fields_of, sent_arguments
-from understudy.providers.wire.json_values import sendable_name, text
+from understudy.providers.openai.sent_messages import AUDIO, IMAGES, data_url, sent_arguments
+from understudy.providers.wire.json_values import own_fields_of, sendable_name, text
 from understudy.providers.wire.result_parts import split
 from understudy.vocabulary.media import Media
 from understudy.vocabulary.messages import (
