@@ -193,11 +193,7 @@ class Journaling:
             record.through_outage(epoch, partial(record.journal.journal.end, "complete", keep))
 
     def leave(self, record: RunRecord) -> bool:
-        """Leave a run, which is about to be cancelled because the system stops, for a later process to go on with.
-
-        Returns:
-            False if its driver is about to end it.
-        """
+        """Leave a run for a later process, because the system stops and is about to cancel it; False if its driver ends it."""
         return record.journal is None or record.journal.journal.leave()
 
     def may_end(self, record: RunRecord) -> bool:

@@ -102,14 +102,12 @@ class ToolRound:
 
     def message(self) -> Message:
         """Return the one history message that answers every call, in call order."""
-        return Message("user", tuple([self._told(call) for call in self.calls]))
+        told = [self._of_edited(call) if call.id in self.edited else self.results[call.id] for call in self.calls]
+        return Message("user", tuple(told))
 
-    def _told(self, call: ToolCall) -> ToolResult:
-        result = self.results[call.id]
-        if call.id not in self.edited:
-            return result
+    def _of_edited(self, call: ToolCall) -> ToolResult:
         # The model's own message keeps the arguments that it wrote, for it may be signed.
-        arguments = json.dumps(call.arguments, ensure_ascii=False)
+        arguments, result = json.dumps(call.arguments, ensure_ascii=False), self.results[call.id]
         return replace(result, content=f"A person changed the arguments of this call to {arguments}\n{result.content}")
 
 
