@@ -282,6 +282,6 @@ def _embedded(value: JsonValue) -> JsonObject | None:
     # OpenAI API, Responses, Streaming: `response.failed` has the whole response, and the error in it.
     for place in (value, choices[0] if is_array(choices) and choices else None, value.get("response")):
         error = place.get("error") if is_object(place) else None
-        if is_object(error):
+        if is_object(error) and error:
             return error
     return None

@@ -40,7 +40,7 @@ class OpenAIStream:
         """Whether the last chunk has a finish reason and nothing of the turn, so that only counts of tokens follow it."""
         self._choice: int | None = None
         """The index of the first choice: servers count from 0 or from 1."""
-        self._has_message = False
+        self._has_message = self._has_delta = False
         self._raw = ""
         self._refusal = ""
         self._model = ""
@@ -130,6 +130,10 @@ class OpenAIStream:
         key = "message" if choice.get("delta") is None else "delta"
         self._has_message = self._has_message or choice.get(key) is not None
         delta = object_in(choice, key, key)
+        if key == "delta":
+            self._has_delta = True
+        elif self._has_delta:  # its words came; a call may be new, and is known by its id and content
+            delta = {name: each for name, each in delta.items() if name in ("tool_calls", "function_call")}
         self._add_thoughts(delta, found)
         self._add_content(delta.get("content"), found)
         self._refusal += text_in(delta, "refusal", "delta.refusal")

@@ -66,6 +66,8 @@ class StreamedCalls:
         number = None if index is None else FIRST_CALL + index
         call = self._found(number, call_id)
         if call is None or _is_another(call, call_id, name, arguments_text(function.get("arguments"))):
+            if call is not None and number is not None and name == call.name:
+                call_id = call_id or call.id  # it may be the call again, without its id
             call = self._begin(number, call_id)
         given = more_arguments(
             function, "arguments", "delta.tool_calls[].function.arguments", has_begun=bool(call.texts)
@@ -180,7 +182,10 @@ def _is_another(call: _Call, call_id: str, name: str, given: str) -> bool:
     """
     if not name or not call.name:
         return False
-    if call_id and call.id and call_id != call.id:
+    if call_id and call.id:
+        if call_id != call.id:
+            return True
+    elif name != call.name:
         return True
     return bool(given.strip()) and call.has_all_arguments
 

@@ -234,8 +234,7 @@ def test_an_approval_with_arguments_that_do_not_fit_is_refused_at_any_depth_and_
         group.resume(waiting.token, us.Approve({"cents": 2, "nope": 1}), system=another())
     outcome = group.resume(waiting.token, {waiting.pauses[0].id: us.Approve({"cents": 2})}, system=another())
 
-    told = 'A person changed the arguments of this call to {"cents": 2}\npaid 2'  # the model repeats it
-    assert finished(outcome).combined_text == json.dumps(["other(go)", told])
+    assert finished(outcome).combined_text == '["other(go)", "paid 2"]'
 
 
 @pytest.mark.xfail(strict=True, reason="each group around a run that waits makes its text twice to four times as long")

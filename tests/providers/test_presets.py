@@ -563,6 +563,7 @@ def test_a_preset_of_ones_own_is_a_provider(monkeypatch: pytest.MonkeyPatch) -> 
         ({"typed_by": "words"}, TypeError),
         ({"reasoning_field": None}, TypeError),
         ({"reasoning_field": "content"}, ValueError),
+        ({"reasoning_field": "function_call"}, ValueError),
         ({"reasoning_field": "a field"}, ValueError),
         ({"lacks": ["seed"]}, TypeError),
         ({"lacks": ("sed",)}, ValueError),

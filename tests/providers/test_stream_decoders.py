@@ -195,6 +195,24 @@ def test_the_first_choice_counts_and_others_interleave() -> None:
     assert turn == completion({"content": "Yes"})
 
 
+def test_a_whole_message_behind_its_deltas_repeats_them() -> None:
+    message = {"choices": [{"index": 0, "message": {"content": "Yes", "refusal": None}, "finish_reason": "stop"}]}
+
+    assert openai(chunk({"content": "Y"}), chunk({"content": "es"}), message) == completion({"content": "Yes"})
+
+
+def test_a_call_under_the_same_index_that_repeats_one_without_its_id_is_that_call() -> None:
+    entry = {"index": 0, "function": {"name": "add", "arguments": '{"n": 1}'}}
+
+    turn = openai(chunk({"tool_calls": [{**entry, "id": "a"}]}), chunk({"tool_calls": [entry]}, "tool_calls"))
+
+    assert [(call.id, call.name, call.arguments) for call in turn.tool_calls] == [("a", "add", {"n": 1})]
+
+
+def test_an_empty_error_is_none() -> None:
+    assert turn_of("openai", as_events({**chunk({"content": "Hi"}, "stop"), "error": {}}, "[DONE]")).text == "Hi"
+
+
 def test_tokens_are_counted_in_a_chunk_without_choices_behind_the_end() -> None:
     counts = {"prompt_tokens": 3, "completion_tokens": 2}
 

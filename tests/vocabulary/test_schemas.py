@@ -465,6 +465,7 @@ def nested(
     perhaps: int | None = 1,
     words: str | list[str] = "",
     note: Annotated[str, pydantic.Field(max_length=20)] = "",
+    tags: Annotated[list[str], pydantic.BeforeValidator(lambda text: text.strip())] = [],  # noqa: B006  # never changed
 ) -> None: ...
 
 
@@ -494,6 +495,7 @@ def test_json_in_a_text_is_read_where_the_type_takes_no_text(name: str, given: J
         ({"sizes": "[1"}, "argument 'sizes': input should be a valid tuple, got '[1'"),
         ({"note": '{"a": "twenty and more"}'}, "argument 'note': string should have at most 20 characters, got '{"),
         ({"perhaps": "seven"}, f"argument 'perhaps': {NO_INTEGER}, got 'seven'"),
+        ({"tags": '["a"]'}, "argument 'tags': input should be a valid list, got '[\"a\"]'"),
         ({"sizes": "[1]", "perhaps": "seven"}, f"argument 'perhaps': {NO_INTEGER}, got 'seven'"),
     ],
 )

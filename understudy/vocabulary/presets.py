@@ -23,7 +23,10 @@ REFUSABLE = (
 )
 """Settings that a server may lack; without the others a model can hardly be used."""
 
-TAKEN = ("role", "content", "tool_calls")
+TAKEN = (
+    *("role", "content", "tool_calls", "tool_call_id", "function_call", "name", "refusal", "annotations", "audio"),
+    "reasoning_details",
+)
 """Fields of a message with a meaning of their own."""
 
 TypedBy = Literal["schema", "schema unless tools", "tool"]

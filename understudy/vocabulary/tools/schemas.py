@@ -116,15 +116,21 @@ def check_arguments(signature: Described, name: str, arguments: JsonObject) -> d
         BadArguments: some do not fit.
     """
     model, given = signature.arguments_model(name), dict(arguments)
+    first: ValidationError | None = None
     while True:
         try:
             checked = model.model_validate(given, by_alias=True)
             break
         except ValidationError as error:
+            first = first or error
             read = with_json_read(given, error)
             if read is None:
                 raise BadArguments(_explain(name, error)) from error
             given = dict(read)
+        except Exception:  # a validator of the user's, which takes the text that the model wrote
+            if first is None:
+                raise
+            raise BadArguments(_explain(name, first)) from first
     return {p.name: getattr(checked, PREFIX + p.name) for p in signature.parameters}
 
 
