@@ -88,7 +88,7 @@ class GroupDriver(Woken):
         deadline = record.scope.deadline
         if deadline is not None and time.monotonic() >= deadline:  # before a child's own error says so
             raise timed_out(record)
-        if record.left_error is not None:  # a child could not write, and what came of it is told to nobody
+        if record.left_error is not None:  # a child could not write, so nobody is told how it ended
             raise record.left_error
         if all_of_them:
             record.load_session(self._epoch)

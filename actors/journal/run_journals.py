@@ -83,7 +83,7 @@ class RunJournals:
             self.on_lost(journal, error)
 
     def tell_first(self) -> None:
-        """Call `on_first`, unless it was called. Raises what it raises."""
+        """Call `on_first`, unless it was called; its errors are raised."""
         if self.on_first is None:
             return
         with self._lock:

@@ -101,7 +101,7 @@ class Claim:
         try:
             step()
         except BaseException as error:  # also if no thread can be started: nothing else would end the wait
-            if not (isinstance(error, StoreError) and may_pass(error) and self._will_ask_again(step, error)):
+            if not (may_pass(error) and self._will_ask_again(step, error)):
                 self._fail(error)
 
     def _will_ask_again(self, step: Callable[[], object], error: StoreError) -> bool:
@@ -111,13 +111,12 @@ class Claim:
         now, pause = time.monotonic(), pause_before(self._failures)
         self._failures += 1
         with self._lock:
-            is_over = self._is_over
-            if not is_over:
+            if not self._is_over:
                 if self._outage.is_stopping or now >= self._gives_up_at:
                     return False
                 self._alarm = ring_at(min(now + pause, self._gives_up_at), partial(self._take_step, step))
-        if is_over:  # it was withdrawn meanwhile
-            self._outage.ends(self)
+                return True
+        self._outage.ends(self)  # the claim was withdrawn meanwhile
         return True
 
     def _answered(self) -> None:

@@ -454,7 +454,7 @@ class AgentRunRecord(RunRecord):
         """Feed results; call it under the lock."""
         assert self.machine is not None
         changed = [overlay for _, overlay in results if overlay is not None and overlay.is_changed]
-        if len(changed) > 1:  # of calls that were under way together: none has seen what the others changed
+        if len(changed) > 1:  # these calls ran together: none has seen the changes of the others
             before = dict(self.session)
             for overlay in changed:
                 overlay.since = before if overlay.since is None else overlay.since

@@ -607,7 +607,7 @@ class RunRecord(Ownership, ABC):
         """End the run because it may not wait for its conversation; if a store cannot be asked, a run with a journal is left."""
         if isinstance(error, CircularAgentCall):
             self.host.events.refused(self.cell.address, error)
-        if self.journal is not None and isinstance(error, StoreError) and may_pass(error):
+        if self.journal is not None and may_pass(error):
             error = self.journal.journal.fail(error)
         self.lost(error)
 

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from logging import WARNING
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
 
 from understudy.diagnostics import emit
 from understudy.errors import StoreError
@@ -244,7 +244,7 @@ def _refuse_later(database: Database, part: Part, found: int) -> None:
 # --- while it fails
 
 
-def may_pass(error: BaseException) -> bool:
+def may_pass(error: BaseException) -> TypeGuard[StoreError]:
     """Whether a store that failed may do the same thing another time; not for a run that was left."""
     return isinstance(error, StoreError) and not isinstance(error, Unfit) and not error.run_id
 
@@ -280,7 +280,7 @@ class Outage:
 
     @property
     def lasts_for(self) -> float | None:
-        """Seconds since the first of those that wait began to wait; None if nobody waits."""
+        """Seconds for which the longest wait has lasted; None if nobody waits."""
         with self._lock:
             first = min(self._waiting.values(), default=None)
         return None if first is None else self._clock() - first
@@ -302,7 +302,7 @@ class Outage:
             self._waiting.pop(who, None)
 
     def worked(self) -> None:
-        """Note that a run has reached the store; those that wait still may wait for another one."""
+        """Note that a run has reached its store. While other runs wait, they may wait for another store."""
         if not self.is_on:  # nearly always
             return
         with self._lock:

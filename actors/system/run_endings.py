@@ -159,7 +159,7 @@ class SystemRunEndings(RunEndings[RunRecord]):
         return True
 
     def _keep_failed(self, record: RunRecord, error: BaseException, epoch: int) -> str:
-        """Store what is to be kept of a run that ends with an error, and its end; return the token of the error, or ''.
+        """Store the session, the token and the end of a run that ends with an error; return the token, or ''.
 
         Raises:
             StoreError: the store failed for too long, and the run is left.

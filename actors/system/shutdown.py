@@ -45,7 +45,7 @@ def shut_down(
 
 def _end_runs(name: str, runs: RunManager, deadline: float) -> list[str]:
     """Wait for the runs in flight and cancel the rest; returns the ids of the runs that were cancelled."""
-    while records := runs.in_flight():  # those that were looked for may have begun others
+    while records := runs.in_flight():  # a run may have begun others meanwhile
         if not all(record.promise.wait(_left(deadline)) for record in records):
             break
     with cancel_hooks.Settling(max(cancel_hooks.AT_HAND, deadline - time.monotonic())):

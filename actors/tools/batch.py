@@ -230,7 +230,7 @@ class _Teller:
         self._told: dict[str, threading.Event] = {}
         """Id of each call that was told -> set when its line is in the log."""
         self._lock = threading.Lock()
-        """Guards the ids of the calls that were told; held while noting, so that who comes second finds it noted."""
+        """Guards the ids of the calls that were told; held while noting, so that a second call finds the result noted."""
 
     def __call__(self, call: Call, result: ToolResult) -> None:
         made = call.order.call

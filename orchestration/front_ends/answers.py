@@ -194,7 +194,7 @@ def _check(is_right: object, expected: str, given: object) -> None:
 
 
 def _kind(value: object) -> str:
-    """Say what was given. A text is not quoted: it may be an id with a token that works."""
+    """Describe a wrong value. A text is not quoted: it may be an id with a token that works."""
     if isinstance(value, str):
         return "a text"
     return "nothing" if value is None else repr(value) if isinstance(value, (bool, int)) else type(value).__name__

@@ -48,7 +48,7 @@ class OpenAIStream:
         self._usage: Usage = NO_USAGE
         self._counts: JsonObject = {}
         self._thinks_in = REASONING
-        """The field that reasoning came in; if it is another than `REASONING`, that repeats it."""
+        """The field that reasoning came in. If it is another field, `REASONING` repeats it."""
         self._number = 0
         """The number of the content that comes now: it grows where text follows a block."""
         self._blocks: dict[int, JsonObject] = {}

@@ -141,7 +141,7 @@ class StreamedCalls:
         return [CallPiece(call.number, given, new_id, new_name, call.signature if has_new else None)]
 
     def _first_of(self, call: _Call) -> tuple[_Call | None, str]:
-        """Return the call that a held one repeats, and what its arguments lack; None if the held one is a call of its own."""
+        """Return the earlier call that a held call repeats, and the arguments that the earlier one lacks; None if there is none."""
         for first in [each for each in self._calls.values() if each.id == call.id and not each.is_held]:
             both = _both(first.arguments, call.arguments)
             if both is not None and (first.name == call.name or not (first.name and call.name)):
@@ -170,7 +170,7 @@ def own_fields(entry: JsonObject) -> JsonObject:
 
 
 def beyond(source: JsonObject, known: Collection[str]) -> JsonObject:
-    """Return the fields that are not known, without those that are null."""
+    """Return the fields that are neither known nor null."""
     return kept({key: each for key, each in source.items() if key not in known and each is not None}, "a tool call")
 
 

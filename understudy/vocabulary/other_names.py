@@ -274,7 +274,7 @@ def explained(function: F, what: str, elsewhere: Elsewhere, *, also: Collection[
         what: the subject of the error; `{}` stands for the class of the object.
         elsewhere: argument of other libraries -> what to do instead. Without `""`, Python's own error tells of too many
             arguments without a name.
-        also: the arguments that it takes besides those of its signature.
+        also: further arguments that it takes, beside its signature.
 
     Raises:
         TypeError: from the function, as Python raises it for any.

@@ -143,7 +143,7 @@ def set_limits(
             (`"http://127.0.0.1:11434/v1"`). What is said of a model goes before what is said of its address, and that before its
             provider.
         in_flight: how many calls may be under way at once; 256 unless it is set. The number of an address holds for all calls to
-            it together, but for those of a model with a number of its own. A client made with `max_in_flight=` keeps its own.
+            it together, but not for a model with a number of its own. A client made with `max_in_flight=` keeps its own.
         requests_per_minute: how many requests may be sent in any minute; a tenth of them at once. None for no limit.
         tokens_per_minute: how many tokens requests and answers may have in a minute, by an estimate from the length of the
             request that is put right by the answer. None for no limit.

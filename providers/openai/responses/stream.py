@@ -187,7 +187,9 @@ class ResponsesStream:
             if place not in self._complete_ones:
                 self._complete(place, item, found)
             elif item.get("type") == "function_call":
-                _check_same(place, self._items[place], {**item, "call_id": ""})  # found by what it says
+                _check_same(
+                    place, self._items[place], {**item, "call_id": ""}
+                )  # the call may have been found by its content, under another id
                 self._missing_arguments(place * ITEM, item)
         for place in sorted(self._items.keys() - self._complete_ones):
             if self._items[place].get("type") != "reasoning":  # its encrypted content may be a part of it only
@@ -245,7 +247,7 @@ class ResponsesStream:
         return whole[len(shown) :] if whole.startswith(shown) else ""
 
     def _missing_arguments(self, number: int, source: JsonObject) -> str:
-        """Return what follows the arguments so far in those of an item or event; empty ones tell nothing.
+        """Return the arguments of an item or event beyond the ones that came so far; empty ones tell nothing.
 
         Raises:
             WrongShape: they are another JSON than the one that came in pieces.

@@ -121,7 +121,7 @@ class SessionOverlay(MutableMapping[str, JsonValue]):
         return self._base
 
     def began_with(self) -> dict[str, tuple[JsonValue, ...]]:
-        """Return what the view below has for each key that leaves the run changed: its value, or nothing."""
+        """Return the value below of each key whose change leaves the run, or an empty tuple if there was none."""
         changes, removed = self.lasting_changes()
         return {key: (self._base[key],) if key in self._base else () for key in (*changes, *sorted(removed))}
 
