@@ -42,7 +42,7 @@ from understudy.vocabulary.messages import (
 from .annotations import MetadataCollector, annotations_in, citations_of, others_in, pages_in
 from .sent_messages import DIALECT, ECHOED, REASONING, messages_of, thoughts_in
 from .settings import chat_fields, family, prompt_cache
-from .stream_calls import StreamedCalls, own_fields
+from .stream_calls import NONE, StreamedCalls, own_fields
 
 REASONS: dict[str, FinishReason] = {
     "stop": "stop",
@@ -116,7 +116,7 @@ def decode(body: JsonObject, dialect: str = DIALECT, field: str = "") -> ModelTu
     if "choices" not in body and "usage" not in body:
         raise WrongShape(f"choices must be an array, got a body with {', '.join(sorted(body)[:8]) or 'nothing'}")
     # OpenRouter and gateways: a model that failed may have no choice at all, which is a turn that ended without a reason.
-    choice: JsonObject = next(iter(choices_in(body)), {})
+    choice = next(iter(choices_in(body)), NONE)
     # Azure OpenAI, Content filtering: a filtered choice can lack its message.
     message = object_in(choice, "message", "message")
     annotations = annotations_in(message) or pages_in(body)
