@@ -210,10 +210,14 @@ class RunJournal:
         if self._claim is not None and (self.over or not self._table.put(sql, self._claim, row)):
             self.check_held(sql)
 
-    def leave(self) -> bool:
-        """Leave the run for a later process, because it is about to be cancelled; False if its end is being noted."""
+    def leave(self, *, at_its_end: bool = False) -> bool:
+        """Leave the run for a later process, because it is about to be cancelled; False if its end is being noted.
+
+        Args:
+            at_its_end: leave it also then, because the store does not take the end.
+        """
         with self._lock:
-            self.is_left = not self._is_ending
+            self.is_left = at_its_end or not self._is_ending
             return self.is_left
 
     def may_end(self) -> bool:

@@ -128,6 +128,9 @@ class RunJournals:
         """Whether this process drives a run, or another process that has it lives."""
         if run_id in self._driven:
             return True
+        left = self._driven.left().get(run_id)
+        if left is not None and left.owner == owner:  # by another system of this process, which still has its lock
+            return False
         return owner != self._locks.name() and self._locks.lives(owner)
 
     def is_left(self, left: StoredRun) -> bool:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from understudy.actors.runs.record import RunRecord
 
 PATIENCE = 5.0  # Seconds for the store; it answers in milliseconds, and the error must be told in any case.
-AT_LEAST = 1.0  # Seconds of these also where the time of a system that stops is over: the store may only be busy.
+AT_LEAST = 1.0  # Seconds of these since the last answer, also where the time of a system that stops is over: the store may be busy.
 
 
 class ErrorTokens:
@@ -40,8 +40,20 @@ class ErrorTokens:
         """Guards the set of late writes."""
         self._late: set[Promise[str]] = set()
         """Writes that were waited for in vain and have not returned; until they return, no other write begins."""
-        self.deadline: float | None = None
+        self._until: float | None = None
         """Until when the store is waited for, on the monotonic clock, because the system stops; None before that."""
+        self._latest = 0.0
+        """Until when at most, however often the store answers."""
+
+    def hurry(self, deadline: float) -> float:
+        """Wait no longer for the store than is right for a system that is to have stopped at `deadline`; returns until when.
+
+        All runs together have this time, or each would wait anew for a store that hangs. An answer of the store prolongs it.
+        """
+        now = time.monotonic()
+        self._latest = max(deadline, now + PATIENCE)
+        self._until = max(deadline, now + AT_LEAST)
+        return self._until
 
     def give(self, record: RunRecord, error: BaseException, epoch: int | None = None) -> str:
         """Set the token of an error that ends a run, and return it; empty if the run cannot go on, or is left.
@@ -120,12 +132,14 @@ class ErrorTokens:
             run_elsewhere(partial(self._write, record, writing))
         if begins and self._late:
             writing.fail(StoreError("the store has not answered for some time"))
-        patience = PATIENCE if self.deadline is None else patience_until(self.deadline)
+        patience = PATIENCE if self._until is None else min(PATIENCE, max(0.0, self._until - time.monotonic()))
         if not writing.wait(patience):
             with self._lock:  # around both: a write that came too late then removes itself from the set
-                if writing.fail(StoreError(f"the store did not answer within {patience:g} s")):
+                if writing.fail(StoreError(f"the store did not answer within {patience:.2g} s")):
                     self._late.add(writing)
         record.issued = writing.get()
+        if self._until is not None:
+            self._until = min(self._latest, max(self._until, time.monotonic() + AT_LEAST))
         return record.issued
 
     def _write(self, record: RunRecord, writing: Promise[str], epoch: int | None = None) -> None:
@@ -153,11 +167,6 @@ class ErrorTokens:
                 record.revision += 1  # the store keeps the number of the pause that was withdrawn
 
 
-def patience_until(deadline: float) -> float:
-    """Return for how many seconds a store is waited for whose system is to have stopped at a moment on the monotonic clock."""
-    return min(PATIENCE, max(AT_LEAST, deadline - time.monotonic()))
-
-
 def _fail(writing: Promise[str], failure: BaseException) -> None:
     is_over = isinstance(failure, Stale)  # the thread that ended the run waits for the token
     writing.fail(StoreError("the store failed until the run ended") if is_over else failure)
@@ -170,6 +179,8 @@ def _ended_around(record: RunRecord, error: UnderstudyError) -> bool:
 
 def _tell_lost(record: RunRecord, error: BaseException, failure: BaseException) -> None:
     words = str(failure) if isinstance(failure, StoreError) else in_words(failure)
+    if record.journal is not None and record.journal.journal.is_left:
+        words += "; the run is left for system.recover()"
     error.add_note(f"It has no token: {words}")
-    text = "run %s ended with %s, and cannot be resumed: %s"
+    text = "run %s ended with %s, and has no token: %s"
     emit(WARNING, "run_not_kept", {"run_id": record.run_id}, text, record.run_id, type(error).__name__, words)

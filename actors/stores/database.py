@@ -292,7 +292,7 @@ class Outage:
             self._waiting[who] = now
             is_first, self.is_on = not self.is_on, True
         if is_first:
-            text = "runs of system %s wait for their store, each for %g s at most: %s"
+            text = "runs of system %s wait for their store, and ask it again for %g s each: %s"
             emit(WARNING, "store_failed", {}, text, self._app, self._patience, error)
         return now + self._patience
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from logging import ERROR
+from logging import ERROR, WARNING
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -16,9 +16,11 @@ from understudy.actors.run_view.log import Diverged
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.group_record import GroupRunRecord
 from understudy.actors.runs.saving import save
+from understudy.actors.stores.database import may_pass
 from understudy.diagnostics import emit
-from understudy.errors import RunError
+from understudy.errors import RunError, StoreError
 from understudy.vocabulary.context.overlays import lasting
+from understudy.vocabulary.context.run_values import values_of_run
 from understudy.vocabulary.runs.outcomes import Complete
 
 from .late_ends import LateEnds
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from understudy.actors.stores.maps.map_table import MapTable
     from understudy.orchestration.journal.rows import JournalRow
     from understudy.vocabulary.runs.outcomes import Outcome
+
+PAUSE = 0.5  # Seconds until the end of a run is tried again whose store failed for longer than runs wait.
 
 
 class Journaling:
@@ -192,9 +196,9 @@ class Journaling:
         else:
             record.through_outage(epoch, partial(record.journal.journal.end, "complete", keep))
 
-    def leave(self, record: RunRecord) -> bool:
+    def leave(self, record: RunRecord, *, at_its_end: bool = False) -> bool:
         """Leave a run for a later process, because the system stops and is about to cancel it; False if its driver ends it."""
-        return record.journal is None or record.journal.journal.leave()
+        return record.journal is None or record.journal.journal.leave(at_its_end=at_its_end)
 
     def may_end(self, record: RunRecord) -> bool:
         """Whether a run, which its driver is about to end, is not left; else it is about to be cancelled."""
@@ -215,7 +219,17 @@ class Journaling:
         journal = record.journal.journal
         end = partial(journal.end, record.phase, None, _last_events(record, record.ending))
         try:
-            record.host.outage.through(end, self.late_ends.pause)
+            while True:  # also beyond the patience of runs: a run that is taken for left would come back to life
+                try:
+                    return record.host.outage.through(end, self.late_ends.pause)
+                except StoreError as error:
+                    if not may_pass(error) or not self.late_ends.pause(PAUSE):
+                        text = (
+                            "the end of run %s, %s, is not in the store, so that recover() may go on with the run: %s"
+                        )
+                        values = values_of_run(record.link)
+                        emit(WARNING, "run_end_not_stored", values, text, record.run_id, record.phase, error)
+                        return None
         finally:
             self.journals.ended(journal)
 

@@ -197,9 +197,9 @@ class SystemRunEndings(RunEndings[RunRecord]):
 
     # --- called by anyone
 
-    def hurry(self, deadline: float) -> None:
-        """Wait for tokens until a moment on the monotonic clock, for the system stops; longer where the store may only be busy."""
-        self._error_tokens.deadline = deadline
+    def hurry(self, deadline: float) -> float:
+        """Wait less for the store, because the system stops; returns until when, on the monotonic clock as `deadline` is."""
+        return self._error_tokens.hurry(deadline)
 
     def cannot_go_on(self, record: RunRecord, failure: BaseException, epoch: int) -> None:
         error = AgentCrashed(f"run {record.run_id} of {named(record.runner)} cannot go on: {in_words(failure)}")

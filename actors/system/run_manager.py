@@ -18,7 +18,6 @@ from understudy.actors.journal.run_journals import RunJournals
 from understudy.actors.journal.run_owners import RunOwners
 from understudy.actors.memory.conversations import Conversations
 from understudy.actors.memory.memories import Memories
-from understudy.actors.pauses.error_tokens import patience_until
 from understudy.actors.pauses.stored_pauses import StoredPauses
 from understudy.actors.pauses.tokens import Tokens
 from understudy.actors.run_view.errors import named
@@ -252,16 +251,16 @@ class RunManager(RunHost[RunRecord]):
         """
         if not self.stores:
             why += ", and has no store, which would have kept the run"
-        self._hurry(deadline)
+        until = self._hurry(deadline)
         self._why_all_cancelled = why  # before they are looked for, so that none is missed
         records = self.in_flight()
         records.reverse()
         records.sort(key=self._count_waiting)
         # All of them first: the end of one may have others cancelled.
         ending = [record for record in records if not self.journaling.leave(record)]
-        until = time.monotonic() + patience_until(deadline)
         for record in ending:  # the store has its end, or is about to
-            record.promise.wait(max(0.0, until - time.monotonic()))
+            if not record.promise.wait(max(0.0, until - time.monotonic())):
+                self.journaling.leave(record, at_its_end=True)
         for record in records:
             # Without a store, a token works only while the system runs, and the system stops.
             safely(record, partial(self.endings.cancel, kept=self.stores), record, why)

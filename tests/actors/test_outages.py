@@ -14,11 +14,14 @@ from typing import Any, TypeVar
 import pytest
 
 import understudy as us
+from tests.support.gates import Gate
 from tests.support.killing import Effects
 from tests.support.scripts import WAIT, eventually, finished, needs_approval
+from understudy.actors.pauses import error_tokens
 from understudy.actors.stores.database import Sql
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
 from understudy.actors.stores.store import Store
+from understudy.actors.threads.promise import Promise
 from understudy.testing import calls, says
 
 T = TypeVar("T")
@@ -39,6 +42,8 @@ class Shaky(SQLiteDatabase):
         super().__init__(str(file))
         self._guard = threading.Lock()
         self.works, self.fails = MANY, 0
+        self.hangs: Gate | None = None
+        """Holds each transaction, once it is set."""
 
     def write(self, work: Callable[[Sql], T], *, durable: bool = False) -> T:
         self._count()
@@ -51,6 +56,8 @@ class Shaky(SQLiteDatabase):
     def _count(self) -> None:
         if threading.current_thread().name == "understudy-heartbeat":
             return
+        if self.hangs is not None:
+            self.hangs()
         with self._guard:
             if self.works:
                 self.works -= 1
@@ -394,3 +401,93 @@ def test_the_error_keeps_the_id_of_the_run_where_it_goes() -> None:
     for each in (copy.copy(error), pickle.loads(pickle.dumps(error))):
         assert (str(each), each.store, each.run_id) == ("away", "shaky", "shop-1")
     assert us.StoreError("away").run_id == ""
+
+
+# --- with a stop, a cancel, a deadline
+
+
+def test_a_run_whose_end_hangs_in_its_store_is_left_by_a_stop(database: Shaky) -> None:
+    model, hangs = Gate(), Gate()
+    clerk = us.Agent("clerk", model=us.FunctionModel(model.then(says("done"))))
+    with system_on(database) as system:
+        handle = clerk.submit("go", system=system)
+        assert model.entered.wait(WAIT)
+        database.hangs = hangs
+        model.open()
+        assert hangs.entered.wait(WAIT)
+        database.hangs = None  # no other transaction hangs, so that an end in its place would be written
+        system.stop(0.0)
+        error = handle.exception(WAIT)
+        hangs.open()
+
+    assert isinstance(error, us.RunCancelled)
+    with system_on(database) as later:
+        ended = later.handle(handle.run_id).status()
+        left = later.recover(runners=[clerk])
+        assert [finished(each.result(WAIT)).text for each in left] == ["done"] or ended.reason == "complete"
+
+
+def test_a_stop_waits_once_for_all_runs_whose_pauses_hang(database: Shaky, monkeypatch: pytest.MonkeyPatch) -> None:
+    waited = list[float]()
+    wait = Promise.wait
+
+    def noted(promise: Promise[Any], timeout: float | None = None) -> bool:
+        if threading.current_thread() is threading.main_thread():
+            waited.append(timeout or 0.0)
+        return wait(promise, timeout)
+
+    gates = [Gate() for _ in range(5)]
+    hangs = Gate()
+    with system_on(database) as system:
+        for number, gate in enumerate(gates):
+            agent = us.Agent(f"a{number}", model=us.FunctionModel(gate.then(calls("pay"))), tools=[pay])
+            agent.submit("go", system=system)
+        assert all(gate.entered.wait(WAIT) for gate in gates)
+        database.hangs = hangs
+        for gate in gates:
+            gate.open()
+        assert hangs.entered.wait(WAIT)
+        monkeypatch.setattr(Promise, "wait", noted)
+        system.stop(0.0)
+        monkeypatch.undo()
+        database.hangs = None
+        hangs.open()
+
+    assert sum(waited) < 2 * error_tokens.AT_LEAST
+
+
+@pytest.mark.parametrize("by", ["cancel", "deadline"])
+def test_a_run_that_was_ended_in_an_outage_stays_over_however_long_that_lasts(
+    database: Shaky, tmp_path: Path, by: str
+) -> None:
+    shapes, gate = Shapes(Effects(tmp_path / "effects")), Gate()
+    clerk = shapes.clerk().replace(model=us.FunctionModel(gate.then(calls("act"))))
+    with system_on(database, recover="always", runners=[clerk]) as system:
+        handle = clerk.submit("go", system=system, timeout=0.2 if by == "deadline" else None)
+        assert gate.entered.wait(WAIT)
+        database.fail(after=0)
+        if by == "cancel":
+            handle.cancel()
+        assert isinstance(handle.exception(WAIT), us.RunCancelled | us.RunTimedOut)
+        eventually(lambda: database.fails < MANY - 3, "its end was tried again, beyond the patience")
+        database.work()
+        eventually(lambda: system.handle(handle.run_id).status().phase == "over", "its end is in the store")
+        gate.open()
+
+        reason = system.handle(handle.run_id).status().reason
+        assert (reason == "cancelled") is (by == "cancel")
+    assert shapes.effects.noted == []
+
+
+def test_recover_finds_what_another_system_of_this_process_left(postgres_url: str) -> None:
+    gate = Gate()
+    clerk = us.Agent("clerk", model=us.FunctionModel(gate.then(says("done"))))
+    first = us.ActorSystem("shop", store=postgres_url)
+    handle = clerk.submit("go", system=first)
+    assert gate.entered.wait(WAIT)
+    first.stop(0.0)
+    gate.open()
+
+    with us.ActorSystem("shop", store=postgres_url) as second:
+        (left,) = second.recover(runners=[clerk])
+        assert (left.run_id, finished(left.result(WAIT)).text) == (handle.run_id, "done")
