@@ -429,7 +429,7 @@ def test_a_run_whose_end_hangs_in_its_store_is_left_by_a_stop(database: Shaky) -
 
 def test_a_stop_waits_once_for_all_runs_whose_pauses_hang(database: Shaky, monkeypatch: pytest.MonkeyPatch) -> None:
     waited = list[float]()
-    wait = Promise.wait
+    wait: Callable[..., bool] = vars(Promise)["wait"]
 
     def noted(promise: Promise[Any], timeout: float | None = None) -> bool:
         if threading.current_thread() is threading.main_thread():

@@ -142,7 +142,7 @@ def answer(request):
         return says("Shelves were seen.")
     if request.turn < 12:
         return calls("visit")
-    return says("Summed up." if "Shelves were seen." in str(request.messages) else "Whole.")
+    return says("Summed up." if any("Shelves were seen." in each.text for each in request.messages) else "Whole.")
 
 model = FunctionModel(answer, context_window=8000)
 clerk = us.Agent("clerk", model=model, tools=[visit], compaction=us.Compaction(prune=False), max_iterations=20)

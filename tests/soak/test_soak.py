@@ -118,7 +118,7 @@ def test_a_run_whose_process_is_killed_goes_on_to_its_end(
         (crash_loops, 6, 343, 12),
         (partial(outages, between=(6.0, 7.0)), 12, 7, 6),
         (stops, 12, 7, 12),
-        (readers, 2, 7, 2),
+        (readers, 4, 7, 2),
     ],
     ids=["crash loops", "outages", "stops", "readers"],
 )

@@ -14,7 +14,7 @@ from understudy.commandline.call_log import CallLog
 from understudy.commandline.event_words import Display
 from understudy.commandline.model_overrides import cast_of
 from understudy.commandline.report import COMPLETE, INTERRUPTED, WAITING, as_json, explain, for_people, status_of
-from understudy.errors import UnderstudyError
+from understudy.errors import AnswerRefused, UnderstudyError
 from understudy.vocabulary.messages import JsonValue
 from understudy.vocabulary.runs.outcomes import NeedsApproval, NeedsInput
 
@@ -207,13 +207,13 @@ class Chat:
         )
         try:
             return watch(start, log.see, display.see)
+        except AnswerRefused as error:  # the token is still valid: ask again
+            ask(str(error))
+            return waiting
         except UnderstudyError as error:
             if self._arguments.events:  # no event tells it: the run has not gone on
                 warn(f"understudy: {explain(error)}")
             return error
-        except ValueError as error:  # the answer does not fit and the token is still valid: ask again
-            ask(str(error))
-            return waiting
 
     def _leave(self, waiting: NeedsInput | NeedsApproval) -> None:
         """Print how to answer a run later, if it can be answered later."""
