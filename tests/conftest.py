@@ -12,7 +12,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from tests.support import postgres
+from tests.support import oracle, postgres
 from tests.support.paths import FOLDERS, ROOT
 from tests.support.signals import heed_interrupts
 
@@ -69,6 +69,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("how much")
     group.addoption("--all", action="store_true", help="run the slow tests too")
     group.addoption("--slow", action="store_true", help="run the slow tests only")
+    group.addoption("--replay", action="store_true", help="replay the events of every machine, and compare the states")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -121,6 +122,17 @@ def no_bare_imports() -> Iterator[None]:
     yield
     stray = set(FOLDERS) & sys.modules.keys()
     assert not stray, f"import understudy.<name>, not {sorted(stray)}"
+
+
+@pytest.fixture(autouse=True)
+def replayed(request: pytest.FixtureRequest) -> Iterator[None]:
+    """With `--replay`, fail a test in which the line of a machine comes to another state than the machine."""
+    if not request.config.getoption("replay"):
+        yield
+        return
+    with oracle.installed() as found:
+        yield
+    assert found.differences == []
 
 
 @pytest.fixture(scope="session")

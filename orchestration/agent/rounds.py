@@ -19,6 +19,8 @@ from .calls import error_result, repair
 from .state import RunState, ToolRound
 from .steps import RepairCall
 
+IN_DOUBT = "in_doubt: the process ended during this call, and nobody knows whether it had its effect"
+
 
 def take_results(round_: ToolRound, results: Sequence[ToolResult]) -> None:
     """Store the results of pending calls.
@@ -92,6 +94,14 @@ def take_decisions(round_: ToolRound, decisions: Mapping[str, Decision]) -> None
     approved = tuple([call_id for call_id, decision in decisions.items() if isinstance(decision, Approve)])
     round_.approved += approved
     round_.guarded = tuple([call_id for call_id in round_.guarded if call_id not in approved])
+
+
+def put_in_doubt(round_: ToolRound, call_ids: Iterable[str]) -> None:
+    """Have calls wait for a decision that were under way when the run's process died."""
+    new = tuple([call_id for call_id in call_ids if call_id not in round_.waiting])
+    round_.waiting += new
+    round_.in_doubt += new
+    round_.reasons.update(dict.fromkeys(new, IN_DOUBT))
 
 
 def settle_doubts(round_: ToolRound, found: Mapping[str, ToolResult | None]) -> None:

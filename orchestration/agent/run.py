@@ -589,6 +589,12 @@ class AgentRun:
 
     # --- saving and loading
 
+    def with_account(self, account: Account) -> AgentRun:
+        """Have another account count what the run spends; returns the run itself."""
+        account.keep_in(self._state)
+        self._account = account
+        return self
+
     def copied(self) -> AgentRun:
         """Return a copy of the run, with an account of its own: what is fed to one of them does not change the other."""
         self._account.settle()

@@ -108,6 +108,15 @@ class GroupRun(ChildRuns[Spec, State]):
             return self._stopped() if self._limited and not pauses else AwaitChildren(pauses)
         return RunChildren(tuple([self.order_of(position) for position in (new if only_new else self._due())]))
 
+    @property
+    def outcome(self) -> Complete[str] | Incomplete | None:
+        """The outcome; None while the run is not over."""
+        return self._outcome()
+
+    def due_children(self) -> list[int]:
+        """Return the positions of the children that run, and of those that may begin; no step is taken by that."""
+        return self._due()
+
     def _stopped(self) -> GroupDone:
         """Return how the run stops because of children at a limit; raises unless all of these stopped short of their end."""
         limits = [at for at in sorted(self._limited) if not self._state.children[at].is_incomplete]

@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from pydantic import TypeAdapter
 
+from understudy.orchestration.agent.rounds import IN_DOUBT
 from understudy.orchestration.agent.saved_text import read_version, written
 from understudy.orchestration.agent.snapshot import FORMAT, Snapshot
 from understudy.orchestration.agent.spec import RunSpec
@@ -26,8 +27,6 @@ from understudy.vocabulary.messages import Message, ToolCall, ToolResult
 from .heads import calls_of_round, closing_row, count_of, has_calls_of, head_of, head_row
 from .places import key_of_result
 from .rows import CHANGE, DEFINITION, MESSAGE, RESULT, SYSTEM, JournalRow, Written
-
-IN_DOUBT = "in_doubt: the process ended during this call, and nobody knows whether it had its effect"
 
 _NOT_IN_HEAD = {"parts": True, "state": {"messages": True, "system": True, "round": {"results"}}}
 _NOR_CALLS = {"parts": True, "state": {"messages": True, "system": True, "round": {"results", "calls"}}}

@@ -48,8 +48,10 @@ SHARED = PURE | {"contextvars", "importlib", "pickle", "threading"}
 """Values that are shared between threads have locks, scopes travel in context variables, tools are found by name, and errors
 see what of them can be pickled."""
 
-SCHEMAS = {"docstring_parser", "jsonschema", "pydantic", "pydantic_core", "referencing"}
+SCHEMAS = {"docstring_parser", "jsonschema", "pydantic", "pydantic_core", "referencing", "typing_extensions"}
 LOADED_LATE = {
+    "understudy.orchestration.runs.definitions",
+    "understudy.orchestration.runs.lines",
     "understudy.vocabulary.answers.json_schema",
     "understudy.vocabulary.runs.outcome_data",
     "understudy.vocabulary.answers.output_schemas",

@@ -1,0 +1,336 @@
+"""The state of an agent's run: its events over the machine `AgentRun`, which is made when the run is opened."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, cast
+
+from understudy.orchestration.agent.rounds import close_if_complete, put_in_doubt
+from understudy.orchestration.agent.run import AgentRun
+from understudy.orchestration.agent.spec import RunSpec
+from understudy.orchestration.agent.tool_failures import end_if_failed
+from understudy.vocabulary.context.budget import narrowed
+from understudy.vocabulary.context.overlays import SessionOverlay
+from understudy.vocabulary.messages import ModelTurn, ToolCall
+
+from .events import (
+    Accepted,
+    Answered,
+    CallBegan,
+    CallRetried,
+    CallsCut,
+    CallsDoubted,
+    CallsGuarded,
+    CallsReconciled,
+    ChildPaused,
+    ChildStopped,
+    Closed,
+    Extended,
+    Migrated,
+    Opened,
+    Overflowed,
+    ResultCame,
+    ResultsReviewed,
+    ResultsTaken,
+    RoundBegan,
+    RunEvent,
+    RunRuled,
+    SummaryBegan,
+    SummaryCame,
+    SummaryFailed,
+    TakenOver,
+    TurnBegan,
+    TurnCame,
+    TurnLost,
+    TurnRuled,
+    TurnTaken,
+)
+from .state import OF_ALL, Due, Handlers, LineState, Lookup, Tally, handlers, unknown
+
+
+class AgentLineState(LineState):
+    """What an agent's run has come to.
+
+    Args:
+        definition: the rules that the line is written under.
+        definitions: returns the rules with a digest, for lines whose rules changed.
+    """
+
+    def __init__(self, definition: RunSpec, definitions: Lookup = unknown) -> None:
+        super().__init__()
+        self.definition = definition
+        self._definitions = definitions
+        self.machine: AgentRun | None = None
+        self.turn_came: ModelTurn | None = None
+        """A turn that is paid for and not judged."""
+        self.results: dict[str, ResultCame] = {}
+        """Results of the round that the machine has not taken, by call."""
+        self.under_way: dict[str, None] = {}
+        """Calls that began and have no result, in the order in which they began."""
+        self.closed = False
+        """Whether callbacks have heard of the outcome."""
+        self._open: dict[str, ToolCall] = {}
+        """Calls of the round that may run and have no result."""
+
+    def apply(self, event: RunEvent) -> None:
+        super().apply(event)
+        if self.machine is not None and self.machine.state.context is not None:
+            self.machine.state.context.news.clear()  # events of their own tell it
+
+    # --- what is to be done
+
+    def due(self) -> list[Due]:
+        machine = self.machine
+        if self.ended is not None or self.asked is not None:
+            return []
+        if machine is None:
+            return [Due("open")]
+        if machine.unguarded() and self.definition.watched:
+            return [Due("guard", str(machine.state.turns))]
+        if machine.unreviewed() and self.definition.watched:
+            return [Due("review", str(machine.state.turns))]
+        match machine.state.phase:
+            case "model":
+                return [Due("model" if self.turn_came is None else "judge", str(machine.state.turns + 1))]
+            case "tools":
+                return self._due_of_round(machine)
+            case "input":
+                return [Due("ask")]
+            case "done" | "incomplete":
+                return [Due("finish")]
+            case "failed" | "bad_output":
+                return [Due("fail")]
+
+    def _due_of_round(self, machine: AgentRun) -> list[Due]:
+        round_ = machine.state.round
+        assert round_ is not None
+        if not round_.admitted:
+            return [Due("round", str(machine.state.turns))]
+        if self._open:
+            return [Due("call", call_id) for call_id in self._open]
+        return [] if self.results else [Due("ask")]
+
+    def _look(self) -> None:
+        """Close a round that is complete, and note which calls may run."""
+        machine = self._running()
+        state, round_ = machine.state, machine.state.round
+        if round_ is not None and round_.admitted and self.definition.watched and not machine.unreviewed():
+            end_if_failed(self.definition, state)
+            close_if_complete(state)
+        if state.round is None or not state.round.admitted:
+            self._open, self.under_way = {}, {}
+        else:
+            pending = state.round.pending() if state.phase == "tools" else ()
+            self._open = {call.id: call for call in pending if call.id not in self.results}
+            self.under_way = {call_id: None for call_id in self.under_way if call_id in self._open}
+
+    def _running(self) -> AgentRun:
+        assert self.machine is not None, "an event before the run was opened"
+        return self.machine
+
+    # --- the beginning
+
+    def _accept(self, event: Accepted) -> None:
+        self.accepted = event
+        self.session = SessionOverlay(event.session)
+        self.account = Tally(narrowed(self.definition.budget, event.budget))
+
+    def _open_run(self, event: Opened) -> None:
+        assert self.accepted is not None
+        self.session.lay_under(event.session)
+        self.lay(event.changes)
+        self.machine = AgentRun(
+            self.definition,
+            self.accepted.input,
+            history=event.history or self.accepted.history,
+            system=event.system,
+            account=self.account,
+        )
+
+    def _migrated(self, event: Migrated) -> None:
+        self._load(event.definition, event.state)
+
+    def _load(self, digest: str, text: str) -> None:
+        """Take a text for the state, under the rules with this digest."""
+        self.definition = cast("RunSpec", self._definitions(digest))
+        loaded = AgentRun.from_json(text, self.definition, adopt=True)
+        self.account = Tally()
+        self.account.start_with(loaded.state)
+        self.machine = loaded.with_account(self.account)
+        self._look()
+
+    def _taken_over(self, event: TakenOver) -> None:
+        self.take_over(event)
+        if event.definition:
+            self._load(event.definition, self._running().to_json())
+
+    # --- the model
+
+    def _make_request(self, event: RunEvent) -> None:
+        """Have the machine make the request: it looks at its size, and may leave older parts out."""
+        self._running().next_step()
+
+    def _turn_came(self, event: TurnCame) -> None:
+        self.turn_came = event.turn
+
+    def _turn_taken(self, event: TurnTaken) -> None:
+        machine = self._running()
+        about: dict[str, Any] = {
+            name: found
+            for name in ("problems", "resolutions", "approvals", "met", "output_problem")
+            if (found := getattr(event, name)) is not None
+        }
+        if about:
+            machine.model_response(event.turn, **about)
+        else:
+            machine.checked_response(event.turn)
+        self._after_turn(event)
+
+    def _turn_ruled(self, event: TurnRuled) -> None:
+        self._running().turn_ruled(event.turn, event.ruling)
+        self._after_turn(event)
+
+    def _after_turn(self, event: TurnTaken | TurnRuled) -> None:
+        self.lay(event.changes)
+        self.turn_came = None
+        self.results = {}
+        self._look()
+
+    def _turn_lost(self, event: TurnLost) -> None:
+        self._running().write_off(event.partial)
+
+    def _summary_came(self, event: SummaryCame) -> None:
+        self._running().model_response(event.turn)
+        self.turn_came = None
+
+    def _summary_failed(self, event: SummaryFailed) -> None:
+        self._running().compaction_failed(event.problem)
+
+    def _overflowed(self, event: Overflowed) -> None:
+        self._running().context_overflow(tokens=event.tokens, limit=event.limit)
+
+    # --- a round of calls
+
+    def _round_began(self, event: RoundBegan) -> None:
+        self._running().next_step()
+        self._look()
+
+    def _guarded(self, event: CallsGuarded) -> None:
+        self._running().guard(event.rulings, approvals=event.approvals)
+        self.lay(event.changes)
+        self._look()
+
+    def _call_began(self, event: CallBegan) -> None:
+        self.under_way[event.call_id] = None
+
+    def _call_retried(self, event: CallRetried) -> None:
+        self.under_way.pop(event.call_id, None)
+
+    def _result_came(self, event: ResultCame) -> None:
+        call_id = event.result.call_id
+        self.results[call_id] = event
+        self._left(call_id)
+
+    def _left(self, call_id: str) -> None:
+        """Note that a call runs no more; with the last one of the round, the machine takes the results."""
+        self.children.pop(call_id, None)
+        self.under_way.pop(call_id, None)
+        self._open.pop(call_id, None)
+        if not self._open:
+            self._take_results()
+
+    def _take_results(self, _: ResultsTaken | None = None) -> None:
+        round_ = self._running().state.round
+        if self.results and round_ is not None:
+            given = [self.results[call.id] for call in round_.calls if call.id in self.results]
+            self.results = {}
+            for each in given:
+                self.lay(each.changes)
+            self._running().tool_results([each.result for each in given])
+        self._look()
+
+    def _cut(self, event: CallsCut) -> None:
+        self._take_results()
+        self._running().cut_off(event.call_ids)
+        self._look()
+
+    def _reviewed(self, event: ResultsReviewed) -> None:
+        self._running().review(event.rulings)
+        self.lay(event.changes)
+        self._look()
+
+    def _doubted(self, event: CallsDoubted) -> None:
+        round_ = self._running().state.round
+        assert round_ is not None
+        put_in_doubt(round_, event.call_ids)
+        self._look()
+
+    def _reconciled(self, event: CallsReconciled) -> None:
+        self._running().reconcile(event.found)
+        self._look()
+
+    # --- runs of sub-agents
+
+    def _child_paused(self, event: ChildPaused) -> None:
+        self._running().child_paused(event.place, event.run, event.pauses)
+        self._left(event.place)
+
+    def _child_stopped(self, event: ChildStopped) -> None:
+        self._running().child_stopped(event.place, event.run)
+        self.children.pop(event.place, None)
+        self.under_way.pop(event.place, None)
+
+    # --- going on, and the end
+
+    def _answered(self, event: Answered) -> None:
+        self.begin_stay(event)
+        self._running().respond(event.answers)
+        self._look()
+
+    def _extended(self, event: Extended) -> None:
+        self.begin_stay(event)
+        self._running().extend(**event.limits, budget=event.budget)
+        self._look()
+
+    def _ruled(self, event: RunRuled) -> None:
+        machine = self._running()
+        if event.moment == "before_model_call":
+            machine.next_step()
+        machine.end_by(event.ruling)
+        self.lay(event.changes)
+        self.results, self.turn_came = {}, None
+        self._look()
+
+    def _close(self, event: Closed) -> None:
+        self.lay(event.changes)
+        self.closed = True
+
+    table: ClassVar[Handlers] = OF_ALL | handlers(
+        (_accept, Accepted),
+        (_open_run, Opened),
+        (_migrated, Migrated),
+        (_taken_over, TakenOver),
+        (_make_request, TurnBegan, SummaryBegan),
+        (_turn_came, TurnCame),
+        (_turn_taken, TurnTaken),
+        (_turn_ruled, TurnRuled),
+        (_turn_lost, TurnLost),
+        (_summary_came, SummaryCame),
+        (_summary_failed, SummaryFailed),
+        (_overflowed, Overflowed),
+        (_round_began, RoundBegan),
+        (_guarded, CallsGuarded),
+        (_call_began, CallBegan),
+        (_call_retried, CallRetried),
+        (_result_came, ResultCame),
+        (_take_results, ResultsTaken),
+        (_cut, CallsCut),
+        (_reviewed, ResultsReviewed),
+        (_doubted, CallsDoubted),
+        (_reconciled, CallsReconciled),
+        (_child_paused, ChildPaused),
+        (_child_stopped, ChildStopped),
+        (_answered, Answered),
+        (_extended, Extended),
+        (_ruled, RunRuled),
+        (_close, Closed),
+    )

@@ -1,0 +1,289 @@
+"""The state of the run of a sequence, a parallel group, a workflow or a map: its events over the machine of its kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+from understudy.orchestration.agent.state import PausedChild
+from understudy.orchestration.graph.run import GraphRun
+from understudy.orchestration.graph.spec import GraphSpec
+from understudy.orchestration.group.children import ChildFailure, ChildResult
+from understudy.orchestration.group.map_run import AwaitAnswers, HandOut, MapDone, MapFailed, MapRun, TakeInput
+from understudy.orchestration.group.parallel_run import ParallelRun
+from understudy.orchestration.group.sequence_run import SequenceRun
+from understudy.orchestration.group.spec import GroupSpec
+from understudy.orchestration.saving.machines import Machine
+from understudy.vocabulary.context.overlays import SessionOverlay
+from understudy.vocabulary.runs.outcomes import Complete, MapAnswer, MapFailure
+
+from .events import (
+    Accepted,
+    Answered,
+    ChildBegan,
+    ChildDone,
+    ChildFailed,
+    ChildKept,
+    ChildLimited,
+    ChildPaused,
+    ChildRefused,
+    ChildSkipped,
+    Ended,
+    Extended,
+    HandedOut,
+    InputsEnded,
+    Migrated,
+    RunEvent,
+    TakenOver,
+)
+from .state import OF_ALL, Due, Handlers, LineState, Lookup, Tally, handlers, unknown
+
+
+class GroupLineState(LineState):
+    """What the run of a sequence, parallel group or workflow has come to.
+
+    Args:
+        definition: the rules that the line is written under.
+        definitions: returns the rules with a digest, for lines whose rules changed.
+    """
+
+    def __init__(self, definition: GroupSpec, definitions: Lookup = unknown) -> None:
+        super().__init__()
+        self.definition = definition
+        self.machine: Machine | None = None
+        self._definitions = definitions
+        self._had: PausedChild | None = None
+        """What the child that failed last was to go on with."""
+
+    @property
+    def shares_session(self) -> bool:
+        """Whether a child sees what the children before it changed."""
+        return self.definition.merge is None
+
+    def due(self) -> list[Due]:
+        machine = self.machine
+        if self.ended is not None or self.asked is not None or machine is None:
+            return []
+        if machine.has_failed:
+            return [Due("fail")]
+        if machine.outcome is not None:
+            return [Due("finish")]
+        places = machine.due_children()
+        if places:
+            return [Due("child", str(place)) for place in places]
+        if machine.pauses or not machine.limited:
+            return [Due("ask")]
+        stopped_short = all(machine.state.children[at].is_incomplete for at in machine.limited)
+        return [Due("finish" if stopped_short else "fail")]
+
+    def apply(self, event: RunEvent) -> None:
+        super().apply(event)
+        self._running().due_children()  # tasks whose dependencies are decided are ready, skipped or failed from here on
+
+    def _running(self) -> Machine:
+        assert self.machine is not None, "an event before the run was accepted"
+        return self.machine
+
+    def _accept(self, event: Accepted) -> None:
+        self.accepted = event
+        self.session = SessionOverlay(event.session)
+        self.account = Tally(event.budget)
+        definition = self.definition
+        if isinstance(definition, GraphSpec):
+            self.machine = GraphRun(definition, event.input, event.parameters)
+        else:
+            self.machine = (SequenceRun if definition.merge is None else ParallelRun)(definition, event.input)
+        self.account.keep_in(self.machine.state.spending)
+
+    def _migrated(self, event: Migrated) -> None:
+        self._load(event.definition, event.state)
+
+    def _load(self, digest: str, text: str) -> None:
+        """Take a text for the state, under the rules with this digest."""
+        self.definition = definition = cast("GroupSpec", self._definitions(digest))
+        if isinstance(definition, GraphSpec):
+            self.machine = GraphRun.from_json(text, definition, adopt=True)
+        else:
+            kind = SequenceRun if definition.merge is None else ParallelRun
+            self.machine = kind.from_json(text, definition, adopt=True)
+        self.account = Tally()
+        before, self.machine.state.spending = self.machine.state.spending, self.account.spending
+        self.account.start_with(before)
+
+    def _taken_over(self, event: TakenOver) -> None:
+        self.take_over(event)
+        if event.definition:
+            self._load(event.definition, self._running().to_json())
+
+    # --- what came of a child
+
+    def _child_began(self, event: ChildBegan) -> None:
+        self.child_began(event)
+        self._running().next_step(only_new=True)
+
+    def _expects(self, place: str) -> int | None:
+        """Return the position of a child whose report still counts; None once other children have decided the run."""
+        self.children.pop(place, None)
+        return int(place) if self._running().expects(int(place)) else None
+
+    def _child_done(self, event: ChildDone) -> None:
+        position, machine = self._expects(event.place), self._running()
+        if position is None:
+            return
+        changes = event.changes
+        result = ChildResult(
+            text=event.text,
+            combined_text=event.combined_text,
+            usage=event.usage,
+            iterations=event.iterations,
+            turns=event.turns,
+            changes={} if changes is None else dict(changes.values),
+            removed=() if changes is None else changes.removed,
+        )
+        if isinstance(machine, GraphRun):
+            machine.child_done(position, result, again=event.again)
+        else:
+            machine.child_done(position, result)
+        if self.shares_session:
+            self.lay(changes)
+
+    def _child_failed(self, event: ChildFailed) -> None:
+        position, machine = self._expects(event.place), self._running()
+        if position is None:
+            return
+        self._had = machine.state.children[position].paused
+        failure = ChildFailure(event.kind, event.message)
+        if isinstance(machine, GraphRun):
+            machine.child_failed(position, failure, may_retry=event.may_retry)
+        else:
+            machine.child_failed(position, failure)
+
+    def _child_limited(self, event: ChildLimited) -> None:
+        position = self._expects(event.place)
+        if position is not None:
+            self._running().child_at_limit(position, event.run, ChildFailure(event.kind, event.message))
+
+    def _child_paused(self, event: ChildPaused) -> None:
+        position = self._expects(event.place)
+        if position is not None:
+            self._running().child_paused(position, event.run, event.pauses)
+
+    def _child_skipped(self, event: ChildSkipped) -> None:
+        position, machine = self._expects(event.place), self._running()
+        if position is not None and isinstance(machine, GraphRun):
+            machine.child_skipped(position)
+
+    def _child_kept(self, event: ChildKept) -> None:
+        self._running().child_kept(int(event.place), event.run)
+
+    def _child_refused(self, event: ChildRefused) -> None:
+        self._running().child_refused(int(event.place), self._had)
+
+    # --- going on, and the end
+
+    def _answered(self, event: Answered) -> None:
+        self.begin_stay(event)
+        self._running().respond(event.answers)
+
+    def _extended(self, event: Extended) -> None:
+        self.begin_stay(event)
+        machine = self._running()
+        if event.budget is not None:
+            self.account.extend(event.budget)
+        if event.places:
+            machine.go_on({int(place): machine.limited[int(place)] for place in event.places})
+        else:
+            machine.retry_failed()
+
+    def _done(self, event: Ended) -> None:
+        if not self.shares_session:
+            changes, removed, _ = self._running().changes
+            overlay = SessionOverlay(self.session)
+            overlay.changes, overlay.removed = changes, removed
+            overlay.commit()
+        self.end(event)
+
+    table: ClassVar[Handlers] = OF_ALL | handlers(
+        (_accept, Accepted),
+        (_migrated, Migrated),
+        (_taken_over, TakenOver),
+        (_child_began, ChildBegan),
+        (_child_done, ChildDone),
+        (_child_failed, ChildFailed),
+        (_child_limited, ChildLimited),
+        (_child_paused, ChildPaused),
+        (_child_skipped, ChildSkipped),
+        (_child_kept, ChildKept),
+        (_child_refused, ChildRefused),
+        (_answered, Answered),
+        (_extended, Extended),
+        (_done, Ended),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapSpec:
+    """The rules of a `map`."""
+
+    max_parallel: int
+    ordered: bool = True
+    keep_errors: bool = False
+
+
+class MapLineState(LineState):
+    """What a map has come to: which inputs it took, and which answers its caller has.
+
+    Args:
+        definition: the rules that the line is written under.
+    """
+
+    def __init__(self, definition: MapSpec) -> None:
+        super().__init__()
+        self.machine = MapRun(
+            max_parallel=definition.max_parallel, ordered=definition.ordered, keep_errors=definition.keep_errors
+        )
+
+    def due(self) -> list[Due]:
+        if self.ended is not None:
+            return []
+        under_way = [Due("child", place) for place in self.children]
+        match self.machine.next_step():
+            case TakeInput():
+                return [*under_way, Due("take")]
+            case HandOut(answer=answer):
+                return [*under_way, Due("hand_out", str(answer.index))]
+            case AwaitAnswers():
+                return under_way
+            case MapFailed(failure=failure):
+                return [Due("fail", str(failure.index))]
+            case MapDone():
+                return [Due("finish")]
+
+    def _accept(self, event: Accepted) -> None:
+        self.accepted = event
+
+    def _child_began(self, event: ChildBegan) -> None:
+        self.child_began(event)
+        self.machine.took()
+
+    def _inputs_ended(self, event: InputsEnded) -> None:
+        self.machine.no_more_inputs()
+
+    def _child_ended(self, event: ChildDone | ChildFailed) -> None:
+        self.children.pop(event.place, None)
+        index = int(event.place)
+        if isinstance(event, ChildDone):
+            self.machine.answered(MapAnswer(index, Complete(text=event.text, output=event.text)))
+        else:
+            self.machine.answered(MapFailure(index, ChildFailure(event.kind, event.message).to_error()))
+
+    def _handed_out(self, event: HandedOut) -> None:
+        self.machine.handed_out()
+
+    table: ClassVar[Handlers] = OF_ALL | handlers(
+        (_accept, Accepted),
+        (_child_began, ChildBegan),
+        (_child_ended, ChildDone, ChildFailed),
+        (_inputs_ended, InputsEnded),
+        (_handed_out, HandedOut),
+    )

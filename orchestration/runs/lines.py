@@ -1,0 +1,260 @@
+"""Events as text: one line of JSON for each, without the fields that have their defaults. Loads pydantic.
+
+Parts of messages and decisions have a field `kind`, which is always written. Actions of callbacks and resolutions of invalid
+calls look alike, such as `Block(reason)` and `RequireApproval(reason)`: each is written with its class, under `is`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, NamedTuple, NotRequired, Union, cast, get_args, get_origin, get_type_hints
+
+from pydantic import ConfigDict, PlainValidator, TypeAdapter, ValidationError
+from typing_extensions import TypedDict  # pydantic takes no other one before Python 3.12
+
+from understudy.orchestration.agent.rulings import Ruling
+from understudy.orchestration.agent.saved_text import first_problem
+from understudy.orchestration.agent.steps import Resolution
+from understudy.vocabulary.context.session_values import TEMPORARY
+from understudy.vocabulary.runs.callbacks import ACTIONS
+
+from .events import KINDS, Accepted, Changes, Opened, RunEvent
+
+
+class Entry(NamedTuple):
+    """An event at its place in a line."""
+
+    seq: int
+    """From 0, and growing; the number of the public event that it makes."""
+    at: float
+    """Seconds since the epoch."""
+    event: RunEvent
+
+
+class UnknownKind(ValueError):
+    """A line has an event that this version does not know: a newer version wrote it.
+
+    Attributes:
+        kind: the name of the event.
+    """
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(f"no event is named {kind!r} in this version of understudy: a newer one wrote the line")
+        self.kind = kind
+
+
+def text_of(line: Iterable[Entry]) -> str:
+    """Return a line as text: `[seq, at, kind, fields]` and a newline for each event.
+
+    Raises:
+        ValueError: as of `body_of`.
+    """
+    return "".join([f'[{seq},{at!r},"{type(event).__name__}",{body_of(event)}]\n' for seq, at, event in line])
+
+
+def line_of(text: str) -> list[Entry]:
+    """Return the line that `text_of` wrote.
+
+    Raises:
+        UnknownKind: this version does not know an event of it.
+        ValueError: the text is no line. The error holds nothing that users said.
+    """
+    return [_entry(number, each) for number, each in enumerate(text.split("\n"), 1) if each]
+
+
+def _entry(number: int, text: str) -> Entry:
+    match text.split(",", 3):
+        case [seq, at, kind, body] if _PLACE.fullmatch(f"{seq},{at},{kind},"):
+            return Entry(int(seq[1:]), float(at), event_of(kind.strip('"'), body.removesuffix("]")))
+        case _:
+            raise ValueError(f"not a line of events: line {number} does not begin with a place and a kind")
+
+
+_PLACE = re.compile(r'\[\d+,-?\d+(\.\d+)?(e[+-]?\d+)?,"\w+",')
+
+
+# --- writing
+
+
+_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+
+_TAGGED: dict[str, type] = {each.__name__: each for each in (*get_args(Resolution), *ACTIONS)}
+"""The classes that are written with their names."""
+
+_OF_SESSION: dict[type[Any], set[str]] = {Accepted: {"session"}, Opened: {"session"}, Changes: {"values", "removed"}}
+"""The fields that have keys of a session."""
+
+
+def body_of(event: RunEvent) -> str:
+    """Return the fields of an event as JSON, on one line. A lone surrogate, which UTF-8 cannot encode, is an escape.
+
+    Raises:
+        ValueError: JSON cannot carry a value: a number that is not finite, or the two halves of a surrogate pair side by
+            side, which JSON would join.
+    """
+    data = as_data(event)
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # of a model whose tokens were cut, or a file name
+        if _PAIR.search(text):
+            raise ValueError("a text has the two halves of a surrogate pair side by side, which JSON joins") from None
+        return json.dumps(data, allow_nan=False, separators=(",", ":"))
+    return text
+
+
+class _Plan(NamedTuple):
+    """How a field is written."""
+
+    name: str
+    write: Callable[[Any], Any] | None
+    """None for a value that is JSON as it stands."""
+    default: object
+    """As it would be written; `MISSING` if the field is always written."""
+
+
+def as_data(value: Any) -> Any:
+    """Return a value as `json` takes it."""
+    cls = cast("Any", type)(value)
+    if cls is str or value is None:
+        return value
+    if cls is tuple or cls is list:
+        return [as_data(each) for each in value]
+    plans = _plans(cls)
+    if plans is not None:
+        data: dict[str, Any] = {"is": cls.__name__} if cls.__name__ in _TAGGED else {}
+        for name, write, default in plans:
+            told = getattr(value, name)
+            if write is not None:
+                told = write(told)
+            if told != default:
+                data[name] = told
+        return data
+    if issubclass(cls, Mapping):
+        return {key: as_data(each) for key, each in value.items()}
+    return value
+
+
+@cache
+def _plans(cls: type) -> tuple[_Plan, ...] | None:
+    """Return how each field of a dataclass is written; None for another class."""
+    if not is_dataclass(cls):
+        return None
+    hints, of_session = get_type_hints(cls), _OF_SESSION.get(cls, set())
+    return tuple([_plan(each, hints[each.name], each.name in of_session) for each in fields(cls) if each.init])
+
+
+def _plan(field: Field[Any], hint: Any, is_of_session: bool) -> _Plan:
+    write = _lasting if is_of_session else as_data if _is_deep(hint) else None
+    if field.name == "kind" or (field.default is MISSING and field.default_factory is MISSING):
+        return _Plan(field.name, write, MISSING)
+    default: Any = field.default if field.default_factory is MISSING else field.default_factory()
+    return _Plan(field.name, write, default if write is None else write(default))
+
+
+def _is_deep(hint: Any) -> bool:
+    """Whether values of a type may hold tuples, or objects of a class."""
+    return is_dataclass(hint) or get_origin(hint) is tuple or any(_is_deep(each) for each in get_args(hint))
+
+
+def _lasting(keys: Mapping[str, Any] | tuple[str, ...]) -> Any:
+    """Return keys of a session, or values by key, without the keys that leave no run."""
+    if isinstance(keys, Mapping):
+        return {key: value for key, value in keys.items() if not key.startswith(TEMPORARY)}
+    return [key for key in keys if not key.startswith(TEMPORARY)]
+
+
+# --- reading
+
+
+def event_of(kind: str, body: str) -> RunEvent:
+    """Return the event that `body_of` wrote.
+
+    Raises:
+        UnknownKind: this version has no such event.
+        ValueError: the text is no such event. The error holds nothing that users said.
+    """
+    cls = KINDS.get(kind)
+    if cls is None:
+        raise UnknownKind(kind)
+    problem = ""
+    try:
+        given = _read(reader_of(cast("Any", cls)), body)
+    except ValidationError as error:
+        problem = first_problem(error)
+    else:
+        return cls(**given)
+    raise ValueError(f"not an event {kind}: {problem}")
+
+
+def _read(reader: TypeAdapter[dict[str, Any]], body: str) -> dict[str, Any]:
+    try:
+        return reader.validate_json(body)
+    except ValidationError:
+        if "\\ud" not in body.lower():  # pydantic's own parser refuses half surrogates
+            raise
+    return reader.validate_python(json.loads(body))
+
+
+@cache
+def reader_of(cls: type[Any], without: str = "") -> TypeAdapter[dict[str, Any]]:
+    """Return what reads the fields of a class that `as_data` wrote, but for one field."""
+    hints = get_type_hints(cls)
+    types: dict[str, Any] = {}
+    for each in fields(cls):
+        if each.init and each.name != without:
+            readable = _readable(hints[each.name])
+            has_default = (each.default, each.default_factory) != (MISSING, MISSING)
+            types[each.name] = NotRequired[readable] if has_default else readable
+    mapping = cast("Any", TypedDict)(cls.__name__, types)
+    mapping.__pydantic_config__ = ConfigDict(extra="forbid")  # a newer version's field is not dropped in silence
+    return TypeAdapter(mapping)
+
+
+def _readable(hint: Any) -> Any:
+    """Return a type with what reads the classes that are written with their names."""
+    if hint == Resolution:
+        return Annotated[Any, PlainValidator(_tagged)]
+    if hint is Ruling:
+        return Annotated[Any, PlainValidator(_ruling)]
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return Union[tuple([_readable(each) for each in parts])]  # noqa: UP007
+    return hint if origin in (None, Annotated) or not parts else _with_parts(hint, origin, parts)
+
+
+def _with_parts(hint: Any, origin: Any, parts: tuple[Any, ...]) -> Any:
+    readable = tuple([_readable(each) for each in parts])
+    return hint if readable == parts else origin[readable]
+
+
+def _ruling(data: Any) -> Ruling:
+    told = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+    if type(told.get("by")) is not str:
+        raise ValueError("a ruling needs the name of its callback")
+    return Ruling(told["by"], _tagged(told.get("action")))
+
+
+def _tagged(data: Any) -> Any:
+    told = dict(cast("dict[str, Any]", data)) if isinstance(data, dict) else {}
+    cls = _TAGGED.get(told.pop("is", ""))
+    if cls is None:
+        raise ValueError("neither an action of a callback nor a resolution that this version knows")
+    problem = ""
+    try:
+        return _object(cls).validate_python(told)
+    except ValidationError as error:
+        problem = first_problem(error)
+    raise ValueError(problem)
+
+
+@cache
+def _object(cls: type) -> TypeAdapter[Any]:
+    return TypeAdapter(cls)

@@ -1,0 +1,191 @@
+"""The state of a run: what its events come to. `apply` takes the next event, `due` says what is to be done.
+
+Both ask no clock, thread, store, budget or user code, so a line that is replayed comes to the same state as the run that
+wrote it. `apply` is the only place where the state changes.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple, TypeAlias
+
+from understudy.errors import BudgetExceeded
+from understudy.vocabulary.context.account import Account
+from understudy.vocabulary.context.budget import Budget, Spending
+from understudy.vocabulary.context.overlays import SessionOverlay
+from understudy.vocabulary.context.prices import Price
+from understudy.vocabulary.messages import NO_USAGE, Usage
+
+from .events import (
+    Accepted,
+    Answered,
+    Asked,
+    Changes,
+    ChildBegan,
+    Ended,
+    Extended,
+    Failed,
+    RunEvent,
+    Spent,
+    TakenOver,
+)
+
+
+class Due(NamedTuple):
+    """A piece of work that is to be done now. Two with the same kind and key are the same piece."""
+
+    kind: str
+    """`open`, `model`, `judge`, `round`, `guard`, `call`, `review`, `child`, `ask`, `finish` or `fail`."""
+    key: str = ""
+    """The turn, the id of the call, or the position of the child."""
+
+
+class Tally(Account):
+    """The account of a run that is replayed: it has what the events say, and limits nothing."""
+
+    __slots__ = ("_estimates",)
+
+    def __init__(self, budget: Budget | None = None) -> None:
+        super().__init__("", None, Spending(budget=budget))
+        self._estimates = False
+
+    def add(self, spent: Spent) -> None:
+        """Add what an event says."""
+        self._estimates = spent.usage.estimated
+        super().charge(spent.usage, spent.cost, turns=spent.turns, tool_calls=spent.tool_calls)
+
+    def start_with(self, figures: Spending) -> None:
+        """Take over what a saved state says was spent."""
+        for name in Spending.__slots__:
+            setattr(self.spending, name, getattr(figures, name))
+
+    # What a machine counts is in the events already.
+
+    def charge(self, usage: Usage = NO_USAGE, cost: int | None = 0, *, turns: int = 0, tool_calls: int = 0) -> None:
+        """Do nothing."""
+
+    def charge_turn(self, usage: Usage) -> None:
+        """Do nothing."""
+
+    def charge_call_of(self, model: str, usage: Usage) -> None:
+        """Do nothing."""
+
+    def prepay(self, usage: Usage) -> None:
+        """Do nothing."""
+
+    def is_prepaid(self, usage: Usage) -> None:
+        """Do nothing."""
+
+    def take_calls(self, calls: int) -> None:
+        """Do nothing."""
+
+    def refusal(self, calls: int | None = None) -> BudgetExceeded | None:
+        """Return None: the events tell what a budget allowed."""
+        return None
+
+    def counts_tokens(self) -> bool:
+        """Whether counts that were missing were estimated when the event was written."""
+        return self._estimates
+
+    def extend(self, budget: Budget) -> None:
+        """Note the limits, for the accounts of the stay that goes on."""
+        before = self.spending.budget
+        self.spending.budget = budget if before is None else before.raised_to(budget)
+
+    def _find_price(self) -> Price | None:
+        return None
+
+
+Lookup: TypeAlias = Callable[[str], object]
+"""Returns the definition with a digest."""
+
+
+def unknown(digest: str) -> object:
+    """Refuse a digest: the line needs no definition but its first."""
+    raise KeyError(digest)
+
+
+Handlers: TypeAlias = dict[type[RunEvent], Callable[[Any, Any], None]]
+
+
+class LineState(ABC):
+    """What the state of every kind of run has."""
+
+    table: ClassVar[Handlers]
+    """What takes each kind of event; others change nothing."""
+
+    def __init__(self) -> None:
+        self.accepted: Accepted | None = None
+        self.account = Tally()
+        self.session = SessionOverlay({})
+        self.children: dict[str, str] = {}
+        """Place -> the line of the run that is under way there."""
+        self.asked: Asked | None = None
+        """The question that waits for a person."""
+        self.answered_of = 0
+        """The number of the question of the run around it that was answered last."""
+        self.ended: Ended | Failed | None = None
+        self.stays = 1
+        """How many stays the run had; each takeover begins one."""
+
+    @abstractmethod
+    def due(self) -> list[Due]:
+        """Return what is to be done, work that is under way included; nothing if the run is over or waits for a person."""
+
+    def apply(self, event: RunEvent) -> None:
+        """Take the next event.
+
+        Raises:
+            ProtocolViolation: the event does not fit the state; nothing has changed but what was spent.
+        """
+        spent: Spent | None = getattr(event, "spent", None)
+        if spent is not None:
+            self.account.add(spent)
+        handler = self.table.get(type(event))
+        if handler is not None:
+            handler(self, event)
+
+    def lay(self, changes: Changes | None) -> None:
+        """Make what user code changed a part of the session."""
+        if changes is None:
+            return
+        session = self.session
+        session.changes.update(changes.values)
+        session.removed = (session.removed - changes.values.keys()) | frozenset(changes.removed)
+        for key in changes.removed:
+            session.changes.pop(key, None)
+
+    # --- what every kind of run takes
+
+    def child_began(self, event: ChildBegan) -> None:
+        self.children[event.place] = event.run
+
+    def take_asked(self, event: Asked) -> None:
+        self.asked = event
+
+    def take_over(self, event: TakenOver) -> None:
+        self.stays += 1
+        self.account.add_seconds(event.seconds)
+
+    def end(self, event: Ended | Failed) -> None:
+        self.ended = event
+
+    def begin_stay(self, event: Answered | Extended) -> None:
+        """Note that the run goes on after a question or an end."""
+        self.asked = self.ended = None
+        if isinstance(event, Answered):
+            self.answered_of = event.of
+
+
+def handlers(*rows: tuple[Callable[[Any, Any], None], *tuple[type[RunEvent], ...]]) -> Handlers:
+    """Return a table of what takes each kind of event, from rows of a method and the kinds that it takes."""
+    return {kind: take for take, *kinds in rows for kind in kinds}
+
+
+OF_ALL = handlers(
+    (LineState.take_asked, Asked),
+    (LineState.take_over, TakenOver),
+    (LineState.child_began, ChildBegan),
+    (LineState.end, Ended, Failed),
+)
