@@ -217,8 +217,10 @@ def test_join_waits_for_a_run(system: us.ActorSystem, gate: Gate) -> None:
 def test_a_join_that_would_wait_for_itself_is_refused(system: us.ActorSystem) -> None:
     ref = system.spawn(Echo, name="echo")
     own: list[us.Future[object]] = []
+    is_known = threading.Event()
 
-    own.append(ref.ask_future(refused(lambda: own[0].join())))
+    own.append(ref.ask_future(refused(lambda: is_known.wait(WAIT) and own[0].join())))
+    is_known.set()
 
     assert own[0].result(WAIT) is True
 

@@ -1104,5 +1104,6 @@ def test_an_error_in_one_command_of_a_restart_does_not_keep_the_group_from_its_r
         failing.ask(ValueError("no"))
 
     failing.stop(timeout=WAIT)  # it cannot go on
+    started = [f"start {name}" for name in "ac"]
+    eventually(lambda: [stage.happened.count(each) for each in started] == [2, 2], "the others are started anew")
     assert [system.find(name).ask("x", timeout=WAIT) for name in "ac"] == [1, 1]
-    assert [stage.happened.count(f"start {name}") for name in "ac"] == [2, 2]
