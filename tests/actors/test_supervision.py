@@ -910,7 +910,7 @@ def test_an_actor_that_fails_in_a_group_given_up_with_those_above_does_not_come_
     gate.set()
     assert isinstance(failing.exception(WAIT), us.AgentCrashed)
 
-    eventually(lambda: given_up(system, "a"), "a is given up")
+    eventually(lambda: are_down(system, "a"), "a is given up, and waits for no restart")
     for ring in alarms:  # of its own backoff; there should be none
         ring()
     with pytest.raises(us.AgentDown, match="given up"):
