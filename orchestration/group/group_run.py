@@ -114,7 +114,7 @@ class GroupRun(ChildRuns[Spec, State]):
         return self._outcome()
 
     def due_children(self) -> list[int]:
-        """Return the positions of the children that run, and of those that may begin; no step is taken by that."""
+        """Return the positions of the children that run or may begin; takes no step."""
         return self._due()
 
     def _stopped(self) -> GroupDone:

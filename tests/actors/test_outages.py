@@ -1,4 +1,4 @@
-"""A store that fails under an accepted run: the run waits, or is left for whoever goes on with it, and never ends by that."""
+"""A store that fails under an accepted run: the run waits, or is left for another process, and never ends by that."""
 
 from __future__ import annotations
 

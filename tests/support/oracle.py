@@ -312,7 +312,7 @@ def due_of(machine: Machine, step: Any) -> set[tuple[str, str]] | None:
     A limit is asked when the work is about to begin, so the work is due until then.
     """
     if isinstance(machine, AgentRun) and machine.spec.watched and (machine.unguarded() or machine.unreviewed()):
-        return None  # by hand: whoever drives the run has not asked its callbacks
+        return None  # a test drives the run by hand, and has not asked the callbacks
     match step:
         case CallModel():
             return {("model", str(machine.state.turns + 1))}
