@@ -7,8 +7,9 @@ from typing import Any, ClassVar, cast
 from understudy.orchestration.agent.rounds import close_if_complete, put_in_doubt
 from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.agent.spec import RunSpec
+from understudy.orchestration.agent.steps import CallModel
 from understudy.orchestration.agent.tool_failures import end_if_failed
-from understudy.vocabulary.context.budget import narrowed
+from understudy.vocabulary.context.budget import Spending, narrowed
 from understudy.vocabulary.context.overlays import SessionOverlay
 from understudy.vocabulary.messages import ModelTurn, ToolCall
 
@@ -44,7 +45,7 @@ from .events import (
     TurnRuled,
     TurnTaken,
 )
-from .state import OF_ALL, Due, Handlers, LineState, Lookup, Tally, handlers, unknown
+from .state import OF_ALL, Due, Handlers, LineState, Lookup, OpenAccount, Tally, handlers, unknown
 
 
 class AgentLineState(LineState):
@@ -53,13 +54,17 @@ class AgentLineState(LineState):
     Args:
         definition: the rules that the line is written under.
         definitions: returns the rules with a digest, for lines whose rules changed.
+        open_account: makes the account; that of a line that is replayed asks nothing.
     """
 
-    def __init__(self, definition: RunSpec, definitions: Lookup = unknown) -> None:
+    def __init__(self, definition: RunSpec, definitions: Lookup = unknown, open_account: OpenAccount = Tally) -> None:
         super().__init__()
+        self._open_account = open_account
         self.definition = definition
         self._definitions = definitions
         self.machine: AgentRun | None = None
+        self.asked_for: CallModel | None = None
+        """What the model is asked, or was asked last: a turn, or a summary of the conversation."""
         self.turn_came: ModelTurn | None = None
         """A turn that is paid for and not judged."""
         self.results: dict[str, ResultCame] = {}
@@ -70,6 +75,11 @@ class AgentLineState(LineState):
         """Whether callbacks have heard of the outcome."""
         self._open: dict[str, ToolCall] = {}
         """Calls of the round that may run and have no result."""
+
+    def go_live(self, open_account: OpenAccount) -> None:
+        super().go_live(open_account)
+        if self.machine is not None:
+            self.machine.with_account(self.account)
 
     def apply(self, event: RunEvent) -> None:
         super().apply(event)
@@ -132,7 +142,7 @@ class AgentLineState(LineState):
     def _accept(self, event: Accepted) -> None:
         self.accepted = event
         self.session = SessionOverlay(event.session)
-        self.account = Tally(narrowed(self.definition.budget, event.budget))
+        self.account = self._open_account(Spending(budget=narrowed(self.definition.budget, event.budget)))
 
     def _open_run(self, event: Opened) -> None:
         assert self.accepted is not None
@@ -166,8 +176,13 @@ class AgentLineState(LineState):
     # --- the model
 
     def _make_request(self, event: RunEvent) -> None:
-        """Have the machine make the request: it looks at its size, and may leave older parts out."""
-        self._running().next_step()
+        """Have the machine make the request: it looks at its size, and may leave older parts out.
+
+        Raises:
+            UnderstudyError: a limit or a budget does not allow it.
+        """
+        step = self._running().next_step()
+        self.asked_for = step if isinstance(step, CallModel) else None
 
     def _turn_came(self, event: TurnCame) -> None:
         self.turn_came = event.turn

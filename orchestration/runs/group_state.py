@@ -14,6 +14,7 @@ from understudy.orchestration.group.parallel_run import ParallelRun
 from understudy.orchestration.group.sequence_run import SequenceRun
 from understudy.orchestration.group.spec import GroupSpec
 from understudy.orchestration.saving.machines import Machine
+from understudy.vocabulary.context.budget import Spending
 from understudy.vocabulary.context.overlays import SessionOverlay
 from understudy.vocabulary.runs.outcomes import Complete, MapAnswer, MapFailure
 
@@ -87,7 +88,7 @@ class GroupLineState(LineState):
     def _accept(self, event: Accepted) -> None:
         self.accepted = event
         self.session = SessionOverlay(event.session)
-        self.account = Tally(event.budget)
+        self.account = Tally(Spending(budget=event.budget))
         definition = self.definition
         if isinstance(definition, GraphSpec):
             self.machine = GraphRun(definition, event.input, event.parameters)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from understudy.errors import BudgetExceeded
-from understudy.vocabulary.context.account import Account
+from understudy.vocabulary.context.account import Account, beyond
 from understudy.vocabulary.context.budget import Budget, Spending
 from understudy.vocabulary.context.overlays import SessionOverlay
 from understudy.vocabulary.context.prices import Price
@@ -46,8 +46,8 @@ class Tally(Account):
 
     __slots__ = ("_estimates",)
 
-    def __init__(self, budget: Budget | None = None) -> None:
-        super().__init__("", None, Spending(budget=budget))
+    def __init__(self, figures: Spending | None = None) -> None:
+        super().__init__("", None, Spending() if figures is None else figures)
         self._estimates = False
 
     def add(self, spent: Spent) -> None:
@@ -97,8 +97,26 @@ class Tally(Account):
         return None
 
 
+def copy_of(figures: Spending) -> Spending:
+    """Return figures that nobody changes."""
+    copy = Spending()
+    for name in Spending.__slots__:
+        setattr(copy, name, getattr(figures, name))
+    return copy
+
+
+def spent_since(then: Spending, now: Spending) -> Spent:
+    """Return what was spent between two sights of the figures of a live run."""
+    usage = NO_USAGE if now.usage is then.usage else beyond(now.usage, then.usage)
+    cost = None if now.cost is None else now.cost - (then.cost or 0)
+    return Spent(usage, cost, now.all_turns - then.all_turns, now.tool_calls - then.tool_calls)
+
+
 Lookup: TypeAlias = Callable[[str], object]
 """Returns the definition with a digest."""
+
+OpenAccount: TypeAlias = Callable[[Spending], Account]
+"""Makes the account that counts in these figures. That of a live run asks prices and budgets, and charges the runs around it."""
 
 
 def unknown(digest: str) -> object:
@@ -117,7 +135,7 @@ class LineState(ABC):
 
     def __init__(self) -> None:
         self.accepted: Accepted | None = None
-        self.account = Tally()
+        self.account: Account = Tally()
         self.session = SessionOverlay({})
         self.children: dict[str, str] = {}
         """Place -> the line of the run that is under way there."""
@@ -140,7 +158,7 @@ class LineState(ABC):
             ProtocolViolation: the event does not fit the state; nothing has changed but what was spent.
         """
         spent: Spent | None = getattr(event, "spent", None)
-        if spent is not None:
+        if spent is not None and isinstance(self.account, Tally):  # that of a live run was charged
             self.account.add(spent)
         handler = self.table.get(type(event))
         if handler is not None:
@@ -155,6 +173,10 @@ class LineState(ABC):
         session.removed = (session.removed - changes.values.keys()) | frozenset(changes.removed)
         for key in changes.removed:
             session.changes.pop(key, None)
+
+    def go_live(self, open_account: OpenAccount) -> None:
+        """Count with an account of a live run from here on, which begins with what the events say."""
+        self.account = open_account(copy_of(self.account.spending))
 
     # --- what every kind of run takes
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import cast
+from typing import Any, cast
 
 import understudy as us
 from understudy.orchestration import Ruling
@@ -25,12 +25,12 @@ def play_by_hand(scenario: Scenario, machine: type[us.AgentRun] = us.AgentRun) -
         except us.UnderstudyError as error:
             steps.append(type(error).__name__)
             if not _answered(run, answers):
-                return _failed(run, tuple(steps), error)
+                return failed(run, tuple(steps), error)
             continue
         if isinstance(step, us.Done):
             steps.append(step.outcome.status)
             if not (isinstance(step.outcome, us.Incomplete) and _answered(run, answers)):
-                return _ended(scenario.agent, tuple(steps), step.outcome)
+                return ended(scenario.agent, tuple(steps), step.outcome)
         else:
             steps.append(_taken(run, scenario, step, turns, answers))
 
@@ -44,7 +44,7 @@ def _taken(
             _take_turn(run, scenario, next(turns))
             return "model"
         case us.CallTools(calls=calls):
-            run.tool_results([_result(scenario, call) for call in calls])
+            run.tool_results([result_of(scenario, call) for call in calls])
             return " ".join(["tools", *sorted([call_words(call.id, call.arguments) for call in calls])])
         case us.AwaitApproval(calls=calls):
             assert _answered(run, answers)
@@ -61,36 +61,40 @@ def _take_turn(run: us.AgentRun, scenario: Scenario, turn: us.ModelTurn) -> None
     if (action := scenario.after_model.get(turn.text)) is not None:
         run.turn_ruled(turn, Ruling("Guard", action))
         return
+    run.model_response(turn, **about_turn(scenario, turn, run))
+
+
+def about_turn(scenario: Scenario, turn: us.ModelTurn, run: us.AgentRun) -> dict[str, Any]:
+    """Return what the agent's own functions say about a turn."""
     positions = {call.id: position for position, call in enumerate(turn.tool_calls)}
     problems = {positions[id]: words for id, words in scenario.misfits.items() if id in positions}
     text = run.answer_in(turn) if scenario.agent.output_type is not None else None
-    run.model_response(
-        turn,
-        problems=problems,
-        resolutions={
+    return {
+        "problems": problems,
+        "resolutions": {
             bad.position: scenario.resolutions[bad.call.id]
             for bad in run.invalid_calls(turn, problems)
             if bad.call.id in scenario.resolutions
         },
-        approvals={positions[id]: verdict for id, verdict in scenario.verdicts.items() if id in positions},
-        met=scenario.met.get(turn.text),
-        output_problem=None if text is None else scenario.agent.check_output(text).problem,
-    )
+        "approvals": {positions[id]: verdict for id, verdict in scenario.verdicts.items() if id in positions},
+        "met": scenario.met.get(turn.text),
+        "output_problem": None if text is None else scenario.agent.check_output(text).problem,
+    }
 
 
 def _rule(run: us.AgentRun, scenario: Scenario) -> None:
     """Say what the callback decides about calls that are to run, and about results that are to be read."""
     if run.unguarded():
-        run.guard(_rulings(scenario.before_tool, [call.id for call in run.unguarded()]))
+        run.guard(rulings(scenario.before_tool, [call.id for call in run.unguarded()]))
     if run.unreviewed():
-        run.review(_rulings(scenario.after_tool, [call.id for call, _ in run.unreviewed()]))
+        run.review(rulings(scenario.after_tool, [call.id for call, _ in run.unreviewed()]))
 
 
-def _rulings(actions: Mapping[str, us.CallbackAction], ids: list[str]) -> dict[str, Ruling]:
+def rulings(actions: Mapping[str, us.CallbackAction], ids: list[str]) -> dict[str, Ruling]:
     return {id: Ruling("Guard", actions[id]) for id in ids if id in actions}
 
 
-def _result(scenario: Scenario, call: us.ToolCall) -> us.ToolResult:
+def result_of(scenario: Scenario, call: us.ToolCall) -> us.ToolResult:
     match scenario.returns.get(call.id, f"result of {call.id}"):
         case us.Retry(reason=reason):
             return us.ToolResult(call.id, reason, True, "retry", name=call.name)
@@ -115,7 +119,7 @@ def _answered(run: us.AgentRun, answers: Iterator[Answer]) -> bool:
     return True
 
 
-def _ended(agent: us.Agent[object], steps: tuple[str, ...], outcome: us.Complete[str] | us.Incomplete) -> Played:
+def ended(agent: us.Agent[object], steps: tuple[str, ...], outcome: us.Complete[str] | us.Incomplete) -> Played:
     return Played(
         steps=steps,
         text=outcome.text if isinstance(outcome, us.Complete) else outcome.last_text,
@@ -129,5 +133,5 @@ def _ended(agent: us.Agent[object], steps: tuple[str, ...], outcome: us.Complete
     )
 
 
-def _failed(run: us.AgentRun, steps: tuple[str, ...], error: us.UnderstudyError) -> Played:
+def failed(run: us.AgentRun, steps: tuple[str, ...], error: us.UnderstudyError) -> Played:
     return Played(steps=steps, text=str(error), history=tuple(run.messages)[1:], error=error)

@@ -100,7 +100,7 @@ class Account:
     def charge_turn(self, usage: Usage) -> None:
         """Charge a model call of the run's own, minus the usage that was prepaid for it."""
         if self._ahead is not None:
-            rest, self._ahead = _beyond(usage, self._ahead), None
+            rest, self._ahead = beyond(usage, self._ahead), None
             self.charge(rest, self._cost_of(rest))
         else:
             self.charge(usage, self._cost_of(usage), turns=1)
@@ -123,13 +123,13 @@ class Account:
             before: what was prepaid when the model was asked, as `asks` returned it.
         """
         prepaid = self.prepaid_since(before)
-        self._pay_ahead(usage if prepaid == NO_USAGE else _beyond(usage, prepaid))
+        self._pay_ahead(usage if prepaid == NO_USAGE else beyond(usage, prepaid))
 
     def prepaid_since(self, before: Usage | None) -> Usage:
         """Return what was prepaid for the turn since `asks` returned `before`."""
         if self._ahead is None or before is None:
             return self._ahead or NO_USAGE
-        return _beyond(self._ahead, before)
+        return beyond(self._ahead, before)
 
     def charge_call_of(self, model: str, usage: Usage) -> None:
         """Charge a call of another model than the run's own, at the price of that one."""
@@ -343,7 +343,7 @@ class Account:
         return Price.of(model)
 
 
-def _beyond(usage: Usage, ahead: Usage) -> Usage:
+def beyond(usage: Usage, ahead: Usage) -> Usage:
     """Return `usage` minus `ahead`; unknown counts stay unknown."""
     return Usage(
         _more(usage.input_tokens, ahead.input_tokens),
