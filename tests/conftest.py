@@ -70,6 +70,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--all", action="store_true", help="run the slow tests too")
     group.addoption("--slow", action="store_true", help="run the slow tests only")
     group.addoption("--replay", action="store_true", help="replay the events of every machine, and compare the states")
+    group.addoption(
+        "--actors", action="store_true", help="have runs of agents without a store driven by actors of their own"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -133,6 +136,13 @@ def replayed(request: pytest.FixtureRequest) -> Iterator[None]:
     with oracle.installed() as found:
         yield
     assert found.differences == []
+
+
+@pytest.fixture(autouse=True)
+def by_actor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `--actors`, have runs of agents without a store driven by actors of their own."""
+    if request.config.getoption("actors"):
+        monkeypatch.setattr("understudy.actors.drivers.factory.by_actor", True)
 
 
 @pytest.fixture(scope="session")

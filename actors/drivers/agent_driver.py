@@ -34,12 +34,12 @@ from understudy.orchestration.agent.steps import AwaitApproval, AwaitInput, Call
 from understudy.orchestration.definitions.sub_agent import SubAgent
 from understudy.vocabulary.context.overlays import lasting
 from understudy.vocabulary.messages import ModelRequest, ToolCall, ToolResult
-from understudy.vocabulary.models import Model, ModelName
+from understudy.vocabulary.models import Model
 
 from .agent_pause import paused_outcome, turn_outcome
 from .callbacks import CallbackDispatcher
 from .early_results import write_result
-from .model_call import ask_model, first_deadline, is_streamed
+from .model_call import ask_model, first_deadline, is_streamed, model_of, resolved_model, scope_of_turn
 from .output_checks import check_answer, with_output
 from .reconciling import reconcile
 from .summary_call import shortened, sum_up
@@ -189,7 +189,7 @@ class AgentDriver:
         if self._moments is not None and record.unfed is None and self._moments.before_model_call(request):
             return
         turn = record.unfed
-        model = self._model() if turn is None else None
+        model = model_of(self._record) if turn is None else None
         try:
             scope = self._scope(request, model)
             deadline = first_deadline(scope, model)
@@ -225,31 +225,12 @@ class AgentDriver:
             if own is not self._timed_model:
                 self._timed_model, self._model_time = own, model_time(record.agent)
             limit, is_in_pieces = self._model_time, False
-        scope = TurnScope(None if limit is None else time.monotonic() + limit, time.monotonic, record.scope)
-        scope.is_turn, scope.log, scope.turn, scope.is_streamed = True, record.log, request.turn, is_in_pieces
-        scope.partial = None
-        return scope
+        return scope_of_turn(record, request.turn, limit, is_in_pieces)
 
     def _sum_up(self, step: CallModel) -> None:
         other = None if step.compaction is None else step.compaction.other_model
-        model = self._model() if other is None else _resolved(other)
+        model = model_of(self._record) if other is None else resolved_model(other)
         sum_up(self._record, self._epoch, model, step.request, is_own=other is None)
-
-    def _model(self) -> Model:
-        """Return the agent's model; a string names one, whose client may be made now."""
-        record = self._record
-        model = record.agent.current_model
-        try:
-            if isinstance(model, ModelName):
-                from understudy.providers import Rehearsal
-
-                if record.agent.criteria and model.provider == "rehearsal":
-                    return Rehearsal(record.agent.criteria)
-            return _resolved(model)
-        except UnderstudyError:
-            raise
-        except BaseException as error:  # the run's failure, not the agent's: another driver would not help
-            raise model_failure(record, error) from error
 
     # --- tools
 
@@ -298,11 +279,3 @@ class AgentDriver:
         batch = ToolBatch(record.host.executors, record, calls, keep)
         record.begin_batch(epoch, batch)
         return record.take_results(epoch, batch.run())
-
-
-def _resolved(model: Model | ModelName) -> Model:
-    if isinstance(model, ModelName):
-        from understudy.providers import resolve
-
-        return resolve(model)
-    return model

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from understudy.actors.run_view.errors import note_missing_deps
 from understudy.actors.run_view.failsafe import safely
-from understudy.actors.run_view.log import Finished
+from understudy.actors.run_view.log import Finished, RunLog
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.ownership import Stale
 from understudy.diagnostics import emit
@@ -32,6 +32,15 @@ if TYPE_CHECKING:
     from understudy.orchestration import AgentRun
 
 
+def note_guarded(log: RunLog, calls: Sequence[ToolCall], results: Mapping[str, ToolResult]) -> None:
+    """Note calls that were blocked or skipped: no executor does."""
+    for call in calls:
+        result = results.get(call.id)
+        if result is not None:
+            log.note(call)
+            log.note(Finished(call, result))
+
+
 class CallbackDispatcher:
     """Asks the callbacks of a run, for the driver that holds `epoch`; raises `Stale` to any other."""
 
@@ -45,7 +54,7 @@ class CallbackDispatcher:
 
     def before_model_call(self, request: ModelRequest) -> bool:
         """Ask whether to call the model; whether the run was ended instead."""
-        ruling = self._ask("before_model_call", request.turn, request)
+        ruling = self.ask("before_model_call", request.turn, request)
         if ruling is None:
             return False
         self._record.feed(self._epoch, lambda machine: machine.end_by(ruling))
@@ -53,13 +62,17 @@ class CallbackDispatcher:
 
     def after_model_call(self, turn: ModelTurn) -> bool:
         """Ask about the model's turn; whether something else was fed in its place."""
-        machine = self._record.machine
-        assert machine is not None
-        ruling = self._ask("after_model_call", machine.state.turns + 1, with_named_calls(turn, machine))
+        ruling = self.ruling_after(turn)
         if ruling is None:
             return False
         self._record.feed(self._epoch, lambda machine: self._feed_ruling(machine, turn, ruling))
         return True
+
+    def ruling_after(self, turn: ModelTurn) -> Ruling | None:
+        """Ask about the model's turn; return what a callback has in its place."""
+        machine = self._record.machine
+        assert machine is not None
+        return self.ask("after_model_call", machine.state.turns + 1, with_named_calls(turn, machine))
 
     def _feed_ruling(self, machine: AgentRun, turn: ModelTurn, ruling: Ruling) -> None:
         machine.turn_ruled(turn, ruling)
@@ -78,27 +91,30 @@ class CallbackDispatcher:
         assert machine is not None
         calls = machine.unguarded()
         if calls:
-            self._guard(calls)
+            before, approvals = self.rulings_before(calls)
+            self._record.feed(self._epoch, lambda machine: self._feed_guards(machine, calls, before, approvals))
         results = machine.unreviewed()
         if results:
-            rulings = self._review(results)
-            self._record.feed(self._epoch, lambda machine: machine.review(rulings))
+            after = self.rulings_after(results)
+            self._record.feed(self._epoch, lambda machine: machine.review(after))
 
-    def _review(self, results: Sequence[tuple[ToolCall, ToolResult]]) -> dict[str, Ruling]:
+    def rulings_after(self, results: Sequence[tuple[ToolCall, ToolResult]]) -> dict[str, Ruling]:
+        """Ask about results that are there; return what was decided, by call id."""
         rulings: dict[str, Ruling] = {}
         for call, result in results:
-            ruling = self._ask("after_tool_call", call.id, call, result)
+            ruling = self.ask("after_tool_call", call.id, call, result)
             if ruling is not None:
                 rulings[call.id] = ruling
                 if isinstance(ruling.action, ENDING):
                     break  # the model reads none of the results
         return rulings
 
-    def _guard(self, calls: Sequence[ToolCall]) -> None:
+    def rulings_before(self, calls: Sequence[ToolCall]) -> tuple[dict[str, Ruling], dict[str, Verdict]]:
+        """Ask about calls that are to run; return what was decided, and whether a person must agree to changed calls, by call id."""
         rulings: dict[str, Ruling] = {}
         approvals: dict[str, Verdict] = {}
         for call in calls:
-            ruling = self._ask("before_tool_call", call.id, call)
+            ruling = self.ask("before_tool_call", call.id, call)
             if ruling is None:
                 continue
             rulings[call.id] = ruling
@@ -109,7 +125,7 @@ class CallbackDispatcher:
                 verdict = must_wait(self._record, self._epoch, rewritten)
                 if verdict is not None:
                     approvals[call.id] = verdict
-        self._record.feed(self._epoch, lambda machine: self._feed_guards(machine, calls, rulings, approvals))
+        return rulings, approvals
 
     def _feed_guards(
         self,
@@ -121,11 +137,7 @@ class CallbackDispatcher:
         round_ = machine.state.round
         assert round_ is not None
         machine.guard(rulings, approvals=approvals)
-        for call in calls:
-            result = round_.results.get(call.id)
-            if result is not None:  # blocked or skipped: no executor notes it
-                self._record.log.note(call)
-                self._record.log.note(Finished(call, result))
+        note_guarded(self._record.log, calls, round_.results)
 
     # --- the end
 
@@ -137,32 +149,37 @@ class CallbackDispatcher:
 
     def tell(self, outcome: Outcome[object]) -> None:
         """Tell an outcome, also that of a run that pauses."""
-        self._ask("on_finish", outcome.status, outcome)
+        self.ask("on_finish", outcome.status, outcome)
 
     def replaced(self, error: UnderstudyError) -> bool:
-        """Ask about an error with which the run is to end; whether a text was given instead.
+        """Ask about an error with which the run is to end; whether a text was given instead."""
+        ruling = self.ruling_of(error)
+        if ruling is None:
+            return False
+        self._record.feed(self._epoch, lambda machine: machine.end_by(ruling))
+        self._record.told_error = False
+        return True
+
+    def ruling_of(self, error: UnderstudyError) -> Ruling | None:
+        """Ask about an error with which the run is to end; return what a callback has in its place.
 
         A callback that fails here fails the agent, but the run still ends with `error`.
         """
         record = self._record
         record.told_error = True
         try:
-            ruling = self._ask("on_error", 0, error)
+            ruling = self.ask("on_error", 0, error)
         except Stale:
             raise
         except BaseException as failure:
             text = "a callback failed in on_error of run %s"
             emit(ERROR, "callback_failed", values_of_run(record.link), text, record.run_id, exc_info=failure)
             safely(record, record.fail_agent, failure)
-            return False
+            return None
         # A run that has not begun cannot take a text, and one that is done cannot take another.
-        if ruling is None or record.machine is None or record.machine.state.phase == "done":
-            return False
-        record.feed(self._epoch, lambda machine: machine.end_by(ruling))
-        record.told_error = False
-        return True
+        return None if record.machine is None or record.machine.state.phase == "done" else ruling
 
-    def _ask(self, moment: Moment, about: Hashable, *arguments: object) -> Ruling | None:
+    def ask(self, moment: Moment, about: Hashable, *arguments: object) -> Ruling | None:
         """Ask the callbacks in order, and return what the first that does not continue decided."""
         record, question = self._record, (moment, about)
         callbacks = record.agent.callbacks

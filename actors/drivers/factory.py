@@ -23,6 +23,7 @@ from understudy.vocabulary.messages import Part
 from .agent_driver import AgentDriver
 from .call_run import CallDriver, CallRecord
 from .group_driver import GroupDriver
+from .run_actor import AgentRunActor
 
 if TYPE_CHECKING:
     from understudy.actors.actor.actor_cell import ActorCell
@@ -45,7 +46,7 @@ def new_record(
         if options.parameters is not None:
             raise ValueError(f"{runner.id!r} takes no parameters; a Workflow does")
         _ = runner.run_spec
-        return AgentRunRecord(run_id, runner, input, options, scope, host, cell)
+        return _kind(host)(run_id, runner, input, options, scope, host, cell)
     group = _orchestrator(runner)
     if options.history is not None:
         raise ValueError(f"history is for an agent's run; {runner.id!r} only runs others")
@@ -83,7 +84,7 @@ def loaded_record(
     record: RunRecord
     if isinstance(runner, Agent):
         machine = AgentRun.from_json(saved.machine, runner.run_spec, adopt=adopt)
-        agents = AgentRunRecord(saved.run_id, runner, saved.input, options, scope, host, cell, machine)
+        agents = _kind(host)(saved.run_id, runner, saved.input, options, scope, host, cell, machine)
         agents.unfed = saved.unfed
         if saved.unfed is not None:
             machine.is_prepaid(saved.unfed)
@@ -101,6 +102,14 @@ def loaded_record(
     return record
 
 
+by_actor = False
+"""Whether runs of agents without a store are driven by their own actors."""
+
+
+def _kind(host: RunHost[RunRecord]) -> type[AgentRunRecord]:
+    return AgentRunActor if by_actor and not host.stores else AgentRunRecord
+
+
 def _orchestrator(runner: Runner[object]) -> Orchestrator:
     if not isinstance(runner, (Group, Workflow)):
         raise TypeError(f"expected an agent, a group or a workflow, got {runner!r}")
@@ -109,6 +118,8 @@ def _orchestrator(runner: Runner[object]) -> Orchestrator:
 
 def driver_of(record: RunRecord, epoch: int) -> RunDriver:
     """Return a driver for a run from `epoch` on."""
+    if isinstance(record, AgentRunActor):
+        return record
     if type(record) is AgentRunRecord:
         return AgentDriver(record, epoch)
     if isinstance(record, CallRecord):

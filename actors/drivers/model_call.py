@@ -23,6 +23,7 @@ from understudy.vocabulary.messages import NO_USAGE, ModelRequest, ModelTurn
 from understudy.vocabulary.models import (
     DEFAULT_IDLE_TIMEOUT,
     Model,
+    ModelName,
     StreamingModel,
     can_stream,
     guards_itself,
@@ -30,16 +31,49 @@ from understudy.vocabulary.models import (
 )
 from understudy.vocabulary.pieces import Piece
 
+from .turn_scope import TurnScope
+
 if TYPE_CHECKING:
     from understudy.actors.runs.agent_record import AgentRunRecord
-
-    from .turn_scope import TurnScope
 
 
 def is_streamed(record: AgentRunRecord, model: object) -> bool:
     """Whether the next turn is to be shown while it is written: somebody may read it, and the model can do it."""
     is_read = record.streams or record.log.has_listeners
     return is_read and can_stream(model) and not record.holds_turns
+
+
+def model_of(record: AgentRunRecord) -> Model:
+    """Return the model of a run's agent; a string names one, whose client may be made now."""
+    model = record.agent.current_model
+    try:
+        if isinstance(model, ModelName):
+            from understudy.providers import Rehearsal
+
+            if record.agent.criteria and model.provider == "rehearsal":
+                return Rehearsal(record.agent.criteria)
+        return resolved_model(model)
+    except UnderstudyError:
+        raise
+    except BaseException as error:  # the run's failure, not the agent's: another driver would not help
+        raise model_failure(record, error) from error
+
+
+def resolved_model(model: Model | ModelName) -> Model:
+    """Return the model that a name stands for, or the model itself."""
+    if isinstance(model, ModelName):
+        from understudy.providers import resolve
+
+        return resolve(model)
+    return model
+
+
+def scope_of_turn(record: AgentRunRecord, turn: int, limit: float | None, is_in_pieces: bool) -> TurnScope:
+    """Return the scope of the next call of a model, which may take `limit` seconds."""
+    scope = TurnScope(None if limit is None else time.monotonic() + limit, time.monotonic, record.scope)
+    scope.is_turn, scope.log, scope.turn, scope.is_streamed = True, record.log, turn, is_in_pieces
+    scope.partial = None
+    return scope
 
 
 def ask_model(record: AgentRunRecord, epoch: int, model: Model, request: ModelRequest, scope: TurnScope) -> ModelTurn:

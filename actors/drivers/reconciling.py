@@ -31,7 +31,14 @@ if TYPE_CHECKING:
 
 
 def reconcile(record: AgentRunRecord, epoch: int) -> None:
-    """Ask about all calls in doubt whose tools have `reconcile`, and tell the machine; for the driver that holds `epoch`.
+    """Ask about all calls in doubt whose tools have `reconcile`, and tell the machine; for the driver that holds `epoch`."""
+    found = found_of(record, epoch)
+    if found:
+        record.feed(epoch, lambda machine: machine.reconcile(found))
+
+
+def found_of(record: AgentRunRecord, epoch: int) -> dict[str, ToolResult | None]:
+    """Return what is found of the calls in doubt whose tools have `reconcile`: the result, or None for one that did not happen.
 
     User code runs here, on the driver's thread, for as long as a call of the tool may take.
 
@@ -59,8 +66,7 @@ def reconcile(record: AgentRunRecord, epoch: int) -> None:
             continue
         if not isinstance(result, CannotTell):
             found[call.id] = result
-    if found:
-        record.feed(epoch, lambda machine: machine.reconcile(found))
+    return found
 
 
 def _tell_failed(record: AgentRunRecord, call: ToolCall, why: str, error: BaseException | None = None) -> None:

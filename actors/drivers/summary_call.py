@@ -27,7 +27,18 @@ QUESTION = ("summary",)
 
 
 def sum_up(record: AgentRunRecord, epoch: int, model: Model, request: ModelRequest, *, is_own: bool) -> None:
-    """Ask for a summary and feed it, or say that there is none. Raises `Stale` to a driver without the run.
+    """Ask for a summary and feed it, or say that there is none. Raises `Stale` to a driver without the run."""
+    answer = summary(record, epoch, model, request, is_own=is_own)
+    if isinstance(answer, BaseException):
+        return _failed(record, epoch, answer)
+    facts = record.feed(epoch, lambda machine: _feed(record, machine, answer))
+    return record.log.write_lines(facts)
+
+
+def summary(
+    record: AgentRunRecord, epoch: int, model: Model, request: ModelRequest, *, is_own: bool
+) -> ModelTurn | BaseException:
+    """Ask for a summary, and return it, or why there is none. Raises `Stale` to a driver without the run.
 
     Args:
         record: the run's.
@@ -38,30 +49,27 @@ def sum_up(record: AgentRunRecord, epoch: int, model: Model, request: ModelReque
     """
     late = record.answered.get(QUESTION)
     if late is not None:
-        return _failed(record, epoch, ProviderTimeout(f"{record.agent.id!r}: {late}"))
-    turn = record.unfed
-    if turn is None:
-        own = record.agent.model_timeout
-        try:
-            limit = timeout_of(model) if isinstance(own, Unset) else own
-        except BaseException as error:  # of a property of the model object
-            return _failed(record, epoch, error)
-        scope = TurnScope(None if limit is None else time.monotonic() + limit, time.monotonic, record.scope)
-        scope.is_turn, scope.log, scope.turn, scope.is_streamed, scope.partial = is_own, record.log, None, False, None
-        deadline = inf if scope.deadline is None else scope.deadline + GRACE
-        record.begin_step(epoch, SUMMING, deadline, None, QUESTION)
-        try:
-            turn = record.keep_summary(epoch, _asked(record, model, request, scope))
-        except Stale:
+        return ProviderTimeout(f"{record.agent.id!r}: {late}")
+    if record.unfed is not None:
+        return record.unfed
+    own = record.agent.model_timeout
+    try:
+        limit = timeout_of(model) if isinstance(own, Unset) else own
+    except BaseException as error:  # of a property of the model object
+        return error
+    scope = TurnScope(None if limit is None else time.monotonic() + limit, time.monotonic, record.scope)
+    scope.is_turn, scope.log, scope.turn, scope.is_streamed, scope.partial = is_own, record.log, None, False, None
+    deadline = inf if scope.deadline is None else scope.deadline + GRACE
+    record.begin_step(epoch, SUMMING, deadline, None, QUESTION)
+    try:
+        return record.keep_summary(epoch, _asked(record, model, request, scope))
+    except Stale:
+        raise
+    except BaseException as error:
+        record.cut_off(scope, error)
+        if record.scope.cancelled or record.scope.remaining() == 0.0:
             raise
-        except BaseException as error:
-            record.cut_off(scope, error)
-            if record.scope.cancelled or record.scope.remaining() == 0.0:
-                raise
-            return _failed(record, epoch, error)
-    answer = turn
-    facts = record.feed(epoch, lambda machine: _feed(record, machine, answer))
-    return record.log.write_lines(facts)
+        return error
 
 
 def _asked(record: AgentRunRecord, model: Model, request: ModelRequest, scope: Scope) -> ModelTurn:

@@ -28,7 +28,7 @@ from understudy.vocabulary.context.artifacts import Artifacts
 from understudy.vocabulary.context.overlays import CallSession, SessionOverlay, lasting
 from understudy.vocabulary.context.scope import Scope
 from understudy.vocabulary.context.session import RunContext
-from understudy.vocabulary.messages import JsonObject, JsonValue, ModelTurn, Part, ToolCall, ToolResult
+from understudy.vocabulary.messages import JsonObject, JsonValue, Message, ModelTurn, Part, ToolCall, ToolResult
 from understudy.vocabulary.models import name_of
 from understudy.vocabulary.runs.outcomes import Complete, Pause, PauseAnswer
 
@@ -286,17 +286,20 @@ class AgentRunRecord(RunRecord):
     def open(self, epoch: int) -> None:
         """Make the machine, if this is the run's first driver; user code may run here, so it runs outside the lock."""
         if self.machine is None:
-            self.load_session(epoch)
-            prompt, history = self.agent.system_prompt, recall(self, epoch)
-            system = prompt if isinstance(prompt, str) else self.ask(epoch, prompt)
-            if not isinstance(system, str):
-                raise WrongReturn(
-                    f"the function given as system_prompt must return a string, got {found_instead(system)}"
-                )
+            history, system = self.prepared(epoch)
             made = AgentRun(self.agent.run_spec, self.input, history=history, system=system, account=self.account)
             with self.lock:
                 self._check(epoch)
                 self.machine = made
+
+    def prepared(self, epoch: int) -> tuple[Sequence[Message], str]:
+        """Load the session, and return the conversation so far and the system prompt. Runs user code, and blocks for stores."""
+        self.load_session(epoch)
+        prompt, history = self.agent.system_prompt, recall(self, epoch)
+        system = prompt if isinstance(prompt, str) else self.ask(epoch, prompt)
+        if not isinstance(system, str):
+            raise WrongReturn(f"the function given as system_prompt must return a string, got {found_instead(system)}")
+        return history, system
 
     def next_step(self, epoch: int) -> Step:
         with self.lock:
@@ -406,15 +409,26 @@ class AgentRunRecord(RunRecord):
                 machine.model_response(turn, **about)
             else:  # its driver has checked the turn, and has asked no callback or rule that could change it since
                 machine.checked_response(turn)
-            self.unfed = None
-            self.answered.clear()
-            facts = self._told_of(machine, turn, refused_by(before, machine.state))
-            for fact in facts:
-                self.log.note(fact, with_line=False)
-            if machine.state.context is not None:
-                facts += note_changes(self.log, machine.state.context)
-        if self.log.line_writer is not None:
-            self.log.write_lines(facts)
+            facts = self.note_turn(turn, before)
+        self.log.write_lines(facts)
+
+    def note_turn(self, turn: ModelTurn, before: tuple[int, int]) -> list[RunLogEntry]:
+        """Note a turn that was fed, and the calls that have their result by it; returns the entries for their lines.
+
+        Args:
+            turn: the model's.
+            before: how often turns were refused until then.
+        """
+        machine = self.machine
+        assert machine is not None
+        self.unfed = None
+        self.answered.clear()
+        facts = self._told_of(machine, turn, refused_by(before, machine.state))
+        for fact in facts:
+            self.log.note(fact, with_line=False)
+        if machine.state.context is not None:
+            facts += note_changes(self.log, machine.state.context)
+        return facts
 
     def _told_of(self, machine: AgentRun, turn: ModelTurn, refused_by: str) -> list[RunLogEntry]:
         """Return the log entries of a turn that was fed: the turn, and the calls that have their result already."""
@@ -452,6 +466,17 @@ class AgentRunRecord(RunRecord):
 
     def _take(self, results: Sequence[Executed]) -> None:
         """Feed results; call it under the lock."""
+        self.commit_changes(results)
+        assert self.machine is not None
+        for came, _ in results:  # before the results: a result may be the last one of the round, or end the run
+            if isinstance(came, Paused):
+                self.machine.child_paused(came.call_id, came.saved, came.pauses)
+        given = [came for came, _ in results if isinstance(came, ToolResult)]
+        if given:
+            self.machine.tool_results(given)
+
+    def commit_changes(self, results: Sequence[Executed]) -> None:
+        """Make what calls changed of the session a part of it, in their order; call it under the lock."""
         assert self.machine is not None
         changed = [overlay for _, overlay in results if overlay is not None and overlay.is_changed]
         if len(changed) > 1:  # these calls ran together: none has seen the changes of the others
@@ -463,12 +488,6 @@ class AgentRunRecord(RunRecord):
         if self.journal is not None:
             for came, _ in results:
                 self.journal.closed(place_of_call(self.machine.state.turns, came.call_id))
-        for came, _ in results:  # before the results: a result may be the last one of the round, or end the run
-            if isinstance(came, Paused):
-                self.machine.child_paused(came.call_id, came.saved, came.pauses)
-        given = [came for came, _ in results if isinstance(came, ToolResult)]
-        if given:
-            self.machine.tool_results(given)
 
     # --- for anyone
 
@@ -543,7 +562,7 @@ class AgentRunRecord(RunRecord):
     def copied(self) -> AgentRunRecord:
         self.prepare_to_go_on()
         assert self.machine is not None
-        copy = AgentRunRecord(
+        copy = type(self)(
             self.run_id,
             self.agent,
             self.input,
@@ -561,7 +580,7 @@ class AgentRunRecord(RunRecord):
 
     def continued(self, scope: Scope, deps: object, session: Mapping[str, JsonValue] | None = None) -> AgentRunRecord:
         options = options_to_go_on(self, deps, session)
-        record = AgentRunRecord(self.run_id, self.agent, self.input, options, scope, self.host, self.cell, self.machine)
+        record = type(self)(self.run_id, self.agent, self.input, options, scope, self.host, self.cell, self.machine)
         record.follow(self)
         record.unfed = self.unfed
         return record

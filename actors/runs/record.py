@@ -547,11 +547,15 @@ class RunRecord(Ownership, ABC):
         try:
             safely(self, self._wind_up, ending, doing, driver if epoch is None else None, keep)
         finally:  # also at a Ctrl-C, which comes where a call ends
-            if isinstance(ending, BaseException):
-                self.promise.fail(ending)
-            else:
-                self.promise.set(ending)
+            self.complete(ending)
         return True
+
+    def complete(self, ending: Outcome[object] | BaseException) -> None:
+        """Complete the promise: done callbacks of users run here."""
+        if isinstance(ending, BaseException):
+            self.promise.fail(ending)
+        else:
+            self.promise.set(ending)
 
     def _wind_up(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from contextvars import copy_context
 from functools import partial
 from math import inf
@@ -13,6 +14,7 @@ from understudy.actors.cells.envelope import Fate
 from understudy.actors.cells.seated_cell import Entered
 from understudy.actors.run_view.errors import timed_out
 from understudy.actors.threads.alarms import ring_at
+from understudy.actors.threads.pool import Runnable, submit
 from understudy.actors.threads.promise import Promise
 from understudy.actors.waiting.awaited import Place
 from understudy.actors.waiting.graph import graph
@@ -30,10 +32,16 @@ from .tool_call import Executed, ToolCallTask, deadline_of
 
 
 class Call:
-    """One call of a round, over all its attempts. Its driver looks at the time; an alarm does for one that stood in line."""
+    """One call of a round, over all its attempts. Its driver looks at the time; an alarm does for one that stood in line.
 
-    def __init__(self, order: ToolCallTask) -> None:
+    Args:
+        order: the call.
+        lend: has a thread make an attempt.
+    """
+
+    def __init__(self, order: ToolCallTask, lend: Callable[[Runnable], object] = submit) -> None:
         self.order = order
+        self._lend = lend
         self.reply: Promise[object] = Promise()
         self._context = copy_context()
         self._lock = threading.Lock()
@@ -136,7 +144,7 @@ class Call:
             put = refuse if order.record.caller_calls is None else order.record.caller_calls.put
             put(order, reply)
         else:
-            LentTurn(order, reply, self._context).begin()
+            self._lend(LentTurn(order, reply, self._context))
 
     @property
     def next_look(self) -> float:

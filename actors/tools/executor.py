@@ -19,7 +19,6 @@ from understudy.actors.run_view.errors import NO_DEPS
 from understudy.actors.run_view.progress import Reporter
 from understudy.actors.run_view.tracebacks import let_go, where
 from understudy.actors.threads.forked import Stage, at_fork
-from understudy.actors.threads.pool import submit
 from understudy.actors.threads.promise import Promise
 from understudy.diagnostics import emit
 from understudy.errors import (
@@ -64,10 +63,6 @@ class LentTurn:
         self._order = order
         self._reply = reply
         self._context = context
-
-    def begin(self) -> None:
-        """Begin on a lent thread."""
-        submit(self)
 
     def refused(self, cause: RuntimeError) -> None:
         """Fail the call: no thread can be started."""

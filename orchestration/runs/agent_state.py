@@ -65,6 +65,8 @@ class AgentLineState(LineState):
         self.machine: AgentRun | None = None
         self.asked_for: CallModel | None = None
         """What the model is asked, or was asked last: a turn, or a summary of the conversation."""
+        self.is_shorter = False
+        """Whether the next request is shorter than the one that the model refused as too long."""
         self.turn_came: ModelTurn | None = None
         """A turn that is paid for and not judged."""
         self.results: dict[str, ResultCame] = {}
@@ -81,9 +83,14 @@ class AgentLineState(LineState):
         if self.machine is not None:
             self.machine.with_account(self.account)
 
+    def go_on_with(self, machine: AgentRun) -> None:
+        """Begin with a machine that has come some way already."""
+        self.machine = machine
+        self._look()
+
     def apply(self, event: RunEvent) -> None:
         super().apply(event)
-        if self.machine is not None and self.machine.state.context is not None:
+        if self.machine is not None and self.machine.state.context is not None and not self.is_live:
             self.machine.state.context.news.clear()  # events of their own tell it
 
     # --- what is to be done
@@ -121,7 +128,7 @@ class AgentLineState(LineState):
 
     def _look(self) -> None:
         """Close a round that is complete, and note which calls may run."""
-        machine = self._running()
+        machine = self.running
         state, round_ = machine.state, machine.state.round
         if round_ is not None and round_.admitted and self.definition.watched and not machine.unreviewed():
             end_if_failed(self.definition, state)
@@ -133,7 +140,9 @@ class AgentLineState(LineState):
             self._open = {call.id: call for call in pending if call.id not in self.results}
             self.under_way = {call_id: None for call_id in self.under_way if call_id in self._open}
 
-    def _running(self) -> AgentRun:
+    @property
+    def running(self) -> AgentRun:
+        """The machine of a run that was opened."""
         assert self.machine is not None, "an event before the run was opened"
         return self.machine
 
@@ -171,7 +180,7 @@ class AgentLineState(LineState):
     def _taken_over(self, event: TakenOver) -> None:
         self.take_over(event)
         if event.definition:
-            self._load(event.definition, self._running().to_json())
+            self._load(event.definition, self.running.to_json())
 
     # --- the model
 
@@ -181,14 +190,14 @@ class AgentLineState(LineState):
         Raises:
             UnderstudyError: a limit or a budget does not allow it.
         """
-        step = self._running().next_step()
+        step = self.running.next_step()
         self.asked_for = step if isinstance(step, CallModel) else None
 
     def _turn_came(self, event: TurnCame) -> None:
         self.turn_came = event.turn
 
     def _turn_taken(self, event: TurnTaken) -> None:
-        machine = self._running()
+        machine = self.running
         about: dict[str, Any] = {
             name: found
             for name in ("problems", "resolutions", "approvals", "met", "output_problem")
@@ -201,7 +210,7 @@ class AgentLineState(LineState):
         self._after_turn(event)
 
     def _turn_ruled(self, event: TurnRuled) -> None:
-        self._running().turn_ruled(event.turn, event.ruling)
+        self.running.turn_ruled(event.turn, event.ruling)
         self._after_turn(event)
 
     def _after_turn(self, event: TurnTaken | TurnRuled) -> None:
@@ -211,26 +220,26 @@ class AgentLineState(LineState):
         self._look()
 
     def _turn_lost(self, event: TurnLost) -> None:
-        self._running().write_off(event.partial)
+        self.running.write_off(event.partial)
 
     def _summary_came(self, event: SummaryCame) -> None:
-        self._running().model_response(event.turn)
+        self.running.model_response(event.turn)
         self.turn_came = None
 
     def _summary_failed(self, event: SummaryFailed) -> None:
-        self._running().compaction_failed(event.problem)
+        self.running.compaction_failed(event.problem)
 
     def _overflowed(self, event: Overflowed) -> None:
-        self._running().context_overflow(tokens=event.tokens, limit=event.limit)
+        self.is_shorter = self.running.context_overflow(tokens=event.tokens, limit=event.limit)
 
     # --- a round of calls
 
     def _round_began(self, event: RoundBegan) -> None:
-        self._running().next_step()
+        self.running.next_step()
         self._look()
 
     def _guarded(self, event: CallsGuarded) -> None:
-        self._running().guard(event.rulings, approvals=event.approvals)
+        self.running.guard(event.rulings, approvals=event.approvals)
         self.lay(event.changes)
         self._look()
 
@@ -254,43 +263,43 @@ class AgentLineState(LineState):
             self._take_results()
 
     def _take_results(self, _: ResultsTaken | None = None) -> None:
-        round_ = self._running().state.round
+        round_ = self.running.state.round
         if self.results and round_ is not None:
             given = [self.results[call.id] for call in round_.calls if call.id in self.results]
             self.results = {}
             for each in given:
                 self.lay(each.changes)
-            self._running().tool_results([each.result for each in given])
+            self.running.tool_results([each.result for each in given])
         self._look()
 
     def _cut(self, event: CallsCut) -> None:
         self._take_results()
-        self._running().cut_off(event.call_ids)
+        self.running.cut_off(event.call_ids)
         self._look()
 
     def _reviewed(self, event: ResultsReviewed) -> None:
-        self._running().review(event.rulings)
+        self.running.review(event.rulings)
         self.lay(event.changes)
         self._look()
 
     def _doubted(self, event: CallsDoubted) -> None:
-        round_ = self._running().state.round
+        round_ = self.running.state.round
         assert round_ is not None
         put_in_doubt(round_, event.call_ids)
         self._look()
 
     def _reconciled(self, event: CallsReconciled) -> None:
-        self._running().reconcile(event.found)
+        self.running.reconcile(event.found)
         self._look()
 
     # --- runs of sub-agents
 
     def _child_paused(self, event: ChildPaused) -> None:
-        self._running().child_paused(event.place, event.run, event.pauses)
+        self.running.child_paused(event.place, event.run, event.pauses)
         self._left(event.place)
 
     def _child_stopped(self, event: ChildStopped) -> None:
-        self._running().child_stopped(event.place, event.run)
+        self.running.child_stopped(event.place, event.run)
         self.children.pop(event.place, None)
         self.under_way.pop(event.place, None)
 
@@ -298,16 +307,16 @@ class AgentLineState(LineState):
 
     def _answered(self, event: Answered) -> None:
         self.begin_stay(event)
-        self._running().respond(event.answers)
+        self.running.respond(event.answers)
         self._look()
 
     def _extended(self, event: Extended) -> None:
         self.begin_stay(event)
-        self._running().extend(**event.limits, budget=event.budget)
+        self.running.extend(**event.limits, budget=event.budget)
         self._look()
 
     def _ruled(self, event: RunRuled) -> None:
-        machine = self._running()
+        machine = self.running
         if event.moment == "before_model_call":
             machine.next_step()
         machine.end_by(event.ruling)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias, cast
 
 from understudy.errors import BudgetExceeded
 from understudy.vocabulary.context.account import Account, beyond
@@ -158,8 +158,8 @@ class LineState(ABC):
             ProtocolViolation: the event does not fit the state; nothing has changed but what was spent.
         """
         spent: Spent | None = getattr(event, "spent", None)
-        if spent is not None and isinstance(self.account, Tally):  # that of a live run was charged
-            self.account.add(spent)
+        if spent is not None and not self.is_live:
+            cast("Tally", self.account).add(spent)
         handler = self.table.get(type(event))
         if handler is not None:
             handler(self, event)
@@ -173,6 +173,11 @@ class LineState(ABC):
         session.removed = (session.removed - changes.values.keys()) | frozenset(changes.removed)
         for key in changes.removed:
             session.changes.pop(key, None)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the account is that of a live run, which what happens has charged already."""
+        return not isinstance(self.account, Tally)
 
     def go_live(self, open_account: OpenAccount) -> None:
         """Count with an account of a live run from here on, which begins with what the events say."""

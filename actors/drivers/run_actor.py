@@ -1,0 +1,504 @@
+"""The actor of an agent's run. Its turn never blocks and runs no code of users.
+
+A message says what came of a work: its events are applied, and the works that are due then begin. Works run on lent threads,
+several tool calls at once. The thread that ends a work takes the actor's next turn and does the next work: no hop.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import inf
+from sys import maxsize
+from threading import get_ident
+from typing import TYPE_CHECKING, Any
+
+from understudy.actors.cells.mailbox import WAKE, MailboxQueue
+from understudy.actors.run_view.errors import cancelled
+from understudy.actors.run_view.failsafe import safely
+from understudy.actors.run_view.log import Finished, RunLogEntry
+from understudy.actors.run_view.run_lines import tell_late_driver
+from understudy.actors.runs.agent_record import AgentRunRecord
+from understudy.actors.runs.context_changes import note_changes
+from understudy.actors.runs.ownership import RunDriver
+from understudy.actors.threads.alarms import Alarm, ring_at
+from understudy.actors.threads.pool import here, on_a_pool_thread, run_next_here, start_next_thread, submit
+from understudy.actors.threads.promise import Promise
+from understudy.actors.tools.batch_call import Call
+from understudy.actors.tools.tool_call import Executed, Paused, ToolCallTask, deadline_of
+from understudy.errors import AgentDown, CircularAgentCall, ContextOverflow, RunCancelled, UnderstudyError
+from understudy.orchestration.agent.run import AgentRun
+from understudy.orchestration.agent.tool_failures import failure_of
+from understudy.orchestration.agent.turns import refusals
+from understudy.orchestration.runs import events as e
+from understudy.orchestration.runs.agent_state import AgentLineState
+from understudy.orchestration.runs.state import Due
+from understudy.vocabulary.context.account import Account
+from understudy.vocabulary.context.budget import Spending
+from understudy.vocabulary.messages import ModelTurn, ToolCall, ToolResult
+from understudy.vocabulary.runs.handles import RunPhase
+from understudy.vocabulary.runs.outcomes import Outcome
+
+from .callbacks import note_guarded
+from .works import (
+    AskModel,
+    EndTurn,
+    Fail,
+    FailOfSubAgent,
+    Finish,
+    Guard,
+    Open,
+    Pause,
+    Reconcile,
+    Review,
+    SumUp,
+    Work,
+)
+
+if TYPE_CHECKING:
+    from understudy.vocabulary.answers.output_type import CheckedOutput
+
+START, TIME_UP = "start", "time is up"
+
+
+class End:
+    """A message: end the run, or its stay here.
+
+    Attributes:
+        reply: whether this message ended it; set when all that the end brings is done.
+    """
+
+    __slots__ = ("do", "ended", "from_outside", "reply")
+
+    def __init__(self, do: Callable[[], bool], from_outside: bool) -> None:
+        self.do = do
+        self.from_outside = from_outside
+        self.ended = False
+        self.reply: Promise[bool] = Promise()
+
+
+def _counting_in(account: Account) -> Callable[[Spending], Account]:
+    return lambda figures: account
+
+
+class AgentRunActor(AgentRunRecord):
+    """One run of an agent, which its messages drive."""
+
+    __slots__ = (
+        "_after",
+        "_alarm",
+        "_alarm_at",
+        "_calls",
+        "_checked",
+        "_executed",
+        "_forget",
+        "_line",
+        "_mailbox",
+        "_turn_on",
+        "_work",
+        "overflow",
+        "returned",
+        "state",
+    )
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.returned = True
+        """It holds no thread; its works do."""
+        self._mailbox: MailboxQueue[object] = MailboxQueue(maxsize)
+        self._turn_on = 0
+        """The thread that has the turn, while it is at a message; 0 otherwise."""
+        self._after: list[Callable[[], object]] = []
+        """What is to be done when the mailbox is given back, because code of users may run there."""
+        self._work: Work | None = None
+        """The work under way that is no tool call."""
+        self._calls: dict[str, Call] = {}
+        """Calls of the round that have begun and are not over."""
+        self._line: deque[Call] = deque()
+        """Calls of the round that wait for one of the places."""
+        self._executed: dict[str, Executed] = {}
+        """What came of calls of the round."""
+        self._forget: Callable[[], object] | None = None
+        """Undoes the tie of the calls to the cancellation of the run."""
+        self._checked: CheckedOutput[object] | None = None
+        """The answer of the last turn, if it had one to check."""
+        self._alarm: Alarm | None = None
+        self._alarm_at = inf
+        self.overflow: ContextOverflow | None = None
+        """Why the model refused the last request."""
+        self.state = AgentLineState(self.agent.run_spec, open_account=_counting_in(self.account))
+        if self.machine is None:
+            self.state.apply(
+                e.Accepted(self.agent.id, "", self.input if isinstance(self.input, str) else tuple(self.input))
+            )
+        else:
+            self.state.account = self.account
+            self.state.go_on_with(self.machine)
+
+    # --- messages
+
+    def begin(self, *, last: bool) -> None:
+        """Begin, or go on after a crash; with `last` the calling thread has nothing more to do and may be used."""
+        if self._mailbox.put(START) is WAKE:
+            (run_next_here if last else submit)(self)
+
+    def hear(self, message: object) -> None:
+        """Take a message from a thread that has done its work: it takes the actor's turn, if nobody has it."""
+        if self._mailbox.put(message) is WAKE:
+            run_next_here(self)
+
+    def give_to(self, driver: RunDriver, epoch: int) -> bool:
+        with self.lock:
+            if not self.is_held_at(epoch):
+                return False
+            self.account.start(time.monotonic)
+            return True
+
+    def refused(self, cause: RuntimeError) -> None:
+        """End the run: no thread can be started."""
+        waiting = [each for each in self._mailbox.drain(close=False) if isinstance(each, End)]
+        error = AgentDown(f"{self.agent.id}/{self.run_id} has no thread to run on: {cause}", actor=self.agent.id)
+        error.__cause__ = cause
+        for message in waiting:
+            self._handle_end(message)
+        after, self._after = self._after, []
+        for each in after:
+            each()
+        if not waiting and not self.host.endings.fail(self, error, self.epoch):
+            tell_late_driver(self.link, cause)
+
+    def run_turns(self) -> None:
+        """Handle messages until there are none; then, without the mailbox, do what the end of the run brings."""
+        thread, me = here(), get_ident()
+        after = list[Callable[[], object]]()
+        while (message := self._mailbox.take()) is not None:
+            self._turn_on = me
+            try:
+                self._turn(message)
+            except BaseException as failure:  # a fault of the runtime's own: the run must not hang
+                self._after.append(partial(self.host.endings.cannot_go_on, self, failure, self.epoch))
+            self._turn_on = 0
+            if self._after:
+                after += self._after
+                self._after = []
+            del message
+            if thread is not None and thread.next is not None and len(self._mailbox):
+                start_next_thread()  # else its work would wait for all messages
+        for each in after:
+            each()
+
+    def _turn(self, message: object) -> None:
+        if isinstance(message, End):
+            self._handle_end(message)
+        elif self.phase != "running":
+            return
+        elif isinstance(message, Work):
+            self._take_work(message)
+        elif isinstance(message, Call):
+            self._take_call(message)
+        elif message is TIME_UP:
+            self._look_at_calls()
+        else:
+            self._work = None  # one that crashed, or that took too long
+            self._go_on()
+
+    # --- what is due
+
+    def _go_on(self) -> None:
+        """Begin the work that is due."""
+        state = self.state
+        try:
+            while (due := state.due()) and due[0].kind == "round":
+                state.apply(e.RoundBegan())
+            if due[0].kind == "call":
+                self._make_calls(due)
+            else:
+                self._begin(self._work_for(due[0].kind))
+        except BaseException as error:  # of a limit or a budget, mostly
+            self._begin(Fail(self, error))
+
+    def _begin(self, work: Work) -> None:
+        self._work = work
+        run_next_here(work)
+
+    def _work_for(self, kind: str) -> Work:
+        machine = self.state.machine
+        if machine is None:
+            return Open(self)
+        if machine.in_doubt and not self.issued:  # its token has the answer
+            return Reconcile(self)
+        match kind:
+            case "model":
+                return self._request(machine)
+            case "guard":
+                return Guard(self, machine.unguarded())
+            case "review":
+                return Review(self, machine.unreviewed())
+            case "ask":
+                return Pause(self)
+            case "finish":
+                return Finish(self, self._checked)
+            case "fail":
+                return Fail(self)
+            case _:
+                raise AssertionError(kind)
+
+    def _request(self, machine: AgentRun) -> Work:
+        """Make the next request, if limits and budgets allow it."""
+        self.state.apply(e.TurnBegan(machine.state.turns + 1))
+        self._note_news()
+        step = self.state.asked_for
+        assert step is not None, "the events say that the model is due"
+        if step.request.turn > self.last_turn:
+            return EndTurn(self)
+        return AskModel(self, step.request) if step.compaction is None else SumUp(self, step)
+
+    @property
+    def may_shorten(self) -> bool:
+        """Whether a request that the model refuses as too long may be made shorter."""
+        return self.machine is not None and self.machine.state.context is not None
+
+    # --- what came of a work
+
+    def _take_work(self, work: Work) -> None:
+        if work is not self._work:
+            return  # it was given up
+        self._work = None
+        self.step_deadline = inf
+        if not work.events:
+            return  # it has ended the run, or crashed
+        try:
+            for event in work.events:
+                self._apply(event, work)
+        except BaseException as refused:  # by the machine, which has not changed: what code of users said does not fit
+            self._begin(Fail(self, refused))
+        else:
+            self._go_on()
+
+    def _apply(self, event: e.RunEvent, work: Work) -> None:
+        state, machine = self.state, self.machine
+        match event:
+            case e.Opened():
+                state.apply(event)
+                self.machine = state.machine
+            case e.TurnTaken() if machine is not None:
+                before = refusals(machine.state)
+                state.apply(event)
+                self._checked = work.checked if isinstance(work, AskModel) else None
+                self.log.write_lines(self.note_turn(event.turn, before))
+            case e.TurnRuled():
+                state.apply(event)
+                self.unfed = None
+                self._note_ruled(event.turn, event.ruling.by)
+            case e.CallsGuarded() if machine is not None:
+                calls, round_ = machine.unguarded(), machine.state.round
+                state.apply(event)
+                if round_ is not None:
+                    note_guarded(self.log, calls, round_.results)
+            case e.SummaryCame() | e.SummaryFailed():
+                state.apply(event)
+                self.unfed = None
+                self._note_news(work.error if isinstance(work, SumUp) else None)
+            case e.Overflowed():
+                state.apply(event)
+                self._note_news()
+                if not state.is_shorter and self.overflow is not None:
+                    raise self.overflow
+            case _:
+                state.apply(event)
+                if isinstance(event, e.RunRuled) and event.moment == "on_error":
+                    self.told_error = False
+        self.answered.clear()
+
+    def _note_ruled(self, turn: ModelTurn, by: str) -> None:
+        was_shown = self.log.is_showing
+        told, dropped = self.told_of_refused(turn, by)
+        self.log.note(told)
+        if turn.text or was_shown:
+            self.log.note(dropped)
+
+    def _note_news(self, error: BaseException | None = None) -> None:
+        """Tell what became of a long conversation."""
+        context = None if self.machine is None else self.machine.state.context
+        if context is not None and context.news:
+            self.log.write_lines(note_changes(self.log, context, error))
+
+    # --- the calls of a round
+
+    def _make_calls(self, due: Sequence[Due]) -> None:
+        """Begin the calls that are due, as many at once as the agent says."""
+        round_, limit = self.state.running.state.round, self.agent.max_parallel_calls
+        assert round_ is not None
+        ids = {each.key for each in (due[:1] if limit == 1 else due)}
+        calls = [call for call in round_.calls if call.id in ids]
+        self.doing = f"running tool {calls[0].name}" if len(calls) == 1 else f"running {len(calls)} tools"
+        self.step_since = time.monotonic()
+        self._executed = {}
+        self._line = deque([self.started_in.copy().run(self._new_call, call) for call in calls])
+        self._forget = self.scope.on_cancel_at_once(partial(give_up, list(self._line), cancelled(self)))
+        self._fill()
+
+    def _new_call(self, call: ToolCall) -> Call:
+        tool = self.agent.tools_by_name[call.name]
+        return Call(ToolCallTask(self, tool, call, None, self.host.executors.of(tool, self.cell)), run_next_here)
+
+    def _fill(self) -> None:
+        """Begin calls for as long as there are places for them."""
+        limit = self.agent.max_parallel_calls
+        while self._line and (limit is None or len(self._calls) < limit):
+            call = self._line.popleft()
+            order = call.order
+            call.set_out(deadline_of(order.tool))
+            self._calls[order.call.id] = call
+            self.log.note(order.call)
+            call.reply.when_done(partial(self.hear, call))
+            if call.reply.done:  # it was given up in this very moment
+                order.returned = True
+                continue
+            try:
+                call.begin()
+            except BaseException as cause:  # nobody else would end it
+                call.reply.fail(cause)
+            self._watch(call.next_look)
+
+    def _take_call(self, call: Call) -> None:
+        """Take what came of a call. If that ends the run, nobody waits for the others."""
+        if self._calls.pop(call.order.call.id, None) is not call:
+            return
+        came = self._note_over(call)
+        is_last = isinstance(call.reply.error(), CircularAgentCall) or (
+            isinstance(came, ToolResult) and came.is_error and failure_of(self.agent.run_spec, came) is not None
+        )
+        if is_last:
+            why, line = RunCancelled(f"{call.order.call.name} failed, and that ends the run"), self._line
+            self._line = deque()
+            for each in line:
+                each.give_up(why)
+                self._note_over(each)
+            give_up(list(self._calls.values()), why)
+        else:
+            self._fill()
+        if not self._calls and not self._line:
+            self._end_round(call.reply.error())
+
+    def _note_over(self, call: Call) -> ToolResult | Paused:
+        executed = call.executed()
+        came, made = executed[0], call.order.call
+        self._executed[made.id] = executed
+        if isinstance(came, ToolResult):
+            told: list[RunLogEntry] = [call.order.finished(came)] if call.has_begun else [made, Finished(made, came)]
+            for fact in told:
+                self.log.note(fact)
+        return came
+
+    def _end_round(self, error: BaseException | None) -> None:
+        """Take the results of all calls that were made together, in their order."""
+        self._untie()
+        round_ = self.state.running.state.round
+        made = () if round_ is None else round_.calls
+        results, self._executed = [self._executed[call.id] for call in made if call.id in self._executed], {}
+        if isinstance(error, CircularAgentCall):
+            return self._begin(Fail(self, error))
+        stop = self.delegated.stopped_by(results, self.raised) if self.delegated else None
+        self._take([each for each in results if stop is None or each[0].call_id != stop[0]])
+        if stop is None:
+            self._go_on()
+        else:
+            self._begin(FailOfSubAgent(self, stop[1]))
+        return None
+
+    def _take(self, results: Sequence[Executed]) -> None:
+        self.commit_changes(results)
+        for came, _ in results:
+            if isinstance(came, Paused):
+                self.state.apply(e.ChildPaused(came.call_id, came.saved, came.pauses))
+        for came, _ in results:
+            if isinstance(came, ToolResult):
+                self.state.apply(e.ResultCame(came))
+        if self.state.results:
+            self.state.apply(e.ResultsTaken())
+
+    def _untie(self) -> None:
+        if self._forget is not None:
+            self._forget()
+            self._forget = None
+
+    # --- time
+
+    def _watch(self, moment: float) -> None:
+        """Have a message come at a moment; one alarm for all calls, for most are over long before."""
+        if moment < self._alarm_at:
+            if self._alarm is not None:
+                self._alarm.call_off()
+            self._alarm_at = moment
+            self._alarm = ring_at(moment, partial(self.hear, TIME_UP))
+
+    def _look_at_calls(self) -> None:
+        self._alarm, self._alarm_at = None, inf
+        for call in list(self._calls.values()):
+            call.look()
+        self._watch(min([call.next_look for call in self._calls.values()], default=inf))
+
+    # --- the end
+
+    def end(
+        self,
+        ending: Outcome[object] | BaseException,
+        phase: RunPhase,
+        *,
+        epoch: int | None = None,
+        overdue: float | None = None,
+        commit: Callable[[], object] | None = None,
+        keep: Callable[[], object] | None = None,
+    ) -> bool:
+        do = partial(super().end, ending, phase, epoch=epoch, overdue=overdue, commit=commit, keep=keep)
+        message = End(do, from_outside=epoch is None)
+        if self._turn_on == get_ident():  # a handler of log lines ends it
+            self._handle_end(message)
+            return message.ended
+        if self._mailbox.put(message, system=True) is WAKE:
+            if on_a_pool_thread():
+                self.run_turns()
+                start_next_thread()  # what this thread is at may go on for long
+            else:
+                submit(self)
+        return message.reply.get()
+
+    def _handle_end(self, message: End) -> None:
+        try:
+            ended = message.ended = message.do()
+        except BaseException as error:
+            self._after.append(partial(message.reply.fail, error))
+            return
+        if ended:
+            self._let_go_of_works(message.from_outside)
+        self._after.append(partial(message.reply.set, ended))
+
+    def complete(self, ending: Outcome[object] | BaseException) -> None:
+        self._after.append(partial(super().complete, ending))
+
+    def _let_go_of_works(self, from_outside: bool) -> None:
+        self._untie()
+        if self._alarm is not None:
+            self._alarm.call_off()
+            self._alarm = None
+        work, self._work = self._work, None
+        if from_outside and work is not None and not work.returned:
+            safely(self, self.host.hung.abandon, work, self, self.doing, self.step_since)
+        calls, self._calls, self._line = list(self._calls.values()), {}, deque()
+        safely(self, give_up, calls, cancelled(self))
+
+    def _let_go(self, given_up: bool) -> None:
+        """Keep what came of calls; those under way are not made again."""
+        safely(self, self._count_unfed)
+        if self._executed or self._calls:
+            safely(self, self._keep_finished, list(self._executed.values()), list(self._calls))
+            self._executed = {}
+
+
+def give_up(calls: Sequence[Call], why: UnderstudyError) -> None:
+    """Wait for calls no longer."""
+    for call in calls:
+        call.give_up(why)

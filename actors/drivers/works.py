@@ -1,0 +1,312 @@
+"""The works of an agent's run: what may block or is user code. Each runs on a lent thread and returns events.
+
+A work neither changes the run nor decides what comes next: its actor does, when it hears what came of the work.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from understudy.actors.memory.attempts import MemoryFailed
+from understudy.actors.run_view.errors import model_failure, model_time, streamed_time, timed_out
+from understudy.actors.runs.ownership import Stale
+from understudy.actors.tools.failed_calls import fails_agent
+from understudy.errors import ContextOverflow, ToolError, UnderstudyError, in_words
+from understudy.orchestration.agent.steps import CallModel, Done
+from understudy.orchestration.definitions.sub_agent import SubAgent
+from understudy.orchestration.runs import events as e
+from understudy.vocabulary.context.overlays import lasting
+from understudy.vocabulary.messages import ModelRequest, ToolCall, ToolResult
+
+from .agent_pause import paused_outcome, turn_outcome
+from .callbacks import CallbackDispatcher
+from .model_call import ask_model, first_deadline, is_streamed, model_of, resolved_model, scope_of_turn
+from .output_checks import check_answer, with_output
+from .reconciling import found_of
+from .summary_call import summary
+from .turn_checks import about_turn
+
+if TYPE_CHECKING:
+    from understudy.vocabulary.answers.output_type import CheckedOutput
+
+    from .run_actor import AgentRunActor
+
+Events = Sequence[e.RunEvent]
+
+
+class Work(ABC):
+    """One work of a run.
+
+    Attributes:
+        events: what came of it.
+        returned: whether it came back, which one that hangs may never do.
+    """
+
+    __slots__ = ("epoch", "events", "returned", "run")
+
+    def __init__(self, run: AgentRunActor) -> None:
+        self.run = run
+        self.epoch = run.epoch
+        self.events: Events = ()
+        self.returned = False
+
+    @abstractmethod
+    def do(self) -> Events:
+        """Do the work, and return what came of it; raises what the run, or the agent, fails of."""
+
+    def run_turns(self) -> None:
+        """Do the work on this thread, in a copy of the context variables of the run, and have the run's actor hear of it."""
+        self.run.started_in.copy().run(self._do)
+
+    def refused(self, cause: RuntimeError) -> None:
+        """End the run: no thread can be started."""
+        self.returned = True
+        self.run.refused(cause)
+
+    def _do(self) -> None:
+        run = self.run
+        crash: BaseException | None = None
+        try:
+            deadline = run.scope.deadline
+            if deadline is not None and time.monotonic() >= deadline:
+                raise timed_out(run)
+            self.events = self.do()
+        except Stale:
+            pass  # the run is over, or this work was given up
+        except UnderstudyError as error:
+            if fails_agent(run.agent, error):
+                crash = error
+            else:
+                self.events = failing(self, error)
+        except MemoryFailed as failed:  # the memory has its own supervision, and the agent has not failed
+            self.events = failing(self, failed.error)
+        except BaseException as cause:
+            crash = cause
+        self.returned = True
+        run.hear(self)
+        if crash is not None:
+            run.host.crashed(run, crash, self.epoch)
+
+
+def failing(work: Work, error: UnderstudyError) -> Events:
+    """End the run with an error, unless a callback has a text for it to end with, which is returned as an event."""
+    run, epoch = work.run, work.epoch
+    try:
+        if run.agent.callbacks:
+            run.host.endings.give_token(run, error, epoch)  # first: callbacks see the error with it
+            ruling = CallbackDispatcher(run, epoch).ruling_of(error)
+            if ruling is not None:
+                run.host.endings.withdraw_token(run, error)
+                return (e.RunRuled("on_error", ruling),)
+        run.host.endings.fail(run, error, epoch)
+    except Stale:
+        pass
+    return ()
+
+
+class Open(Work):
+    """What a run begins with: the conversation, the session and the system prompt."""
+
+    __slots__ = ()
+
+    def do(self) -> Events:
+        history, system = self.run.prepared(self.epoch)
+        return (e.Opened(tuple(history), system),)
+
+
+class AskModel(Work):
+    """A model call, and all that is found about its turn: one work, for a hop between them has no use."""
+
+    __slots__ = ("checked", "request")
+
+    def __init__(self, run: AgentRunActor, request: ModelRequest) -> None:
+        super().__init__(run)
+        self.request = request
+        self.checked: CheckedOutput[object] | None = None
+
+    def do(self) -> Events:
+        run, request, epoch = self.run, self.request, self.epoch
+        moments = CallbackDispatcher(run, epoch) if run.agent.callbacks else None
+        if moments is not None and run.unfed is None:
+            ruling = moments.ask("before_model_call", request.turn, request)
+            if ruling is not None:
+                return (e.RunRuled("before_model_call", ruling),)
+        turn = run.unfed
+        model = model_of(run) if turn is None else None
+        try:
+            in_pieces = is_streamed(run, model)
+            limit = streamed_time(run.agent) if in_pieces else model_time(run.agent)
+            scope = scope_of_turn(run, request.turn, limit, in_pieces)
+            deadline = first_deadline(scope, model)
+        except BaseException as error:  # of a property of the model object
+            raise model_failure(run, error) from error
+        run.begin_step(epoch, f"waiting for the model, turn {request.turn}", deadline)
+        run.is_streaming = in_pieces
+        run.log.note(request.turn)
+        if model is not None:
+            try:
+                turn = run.keep(ask_model(run, epoch, model, request, scope))
+            except BaseException as error:
+                run.cut_off(scope, error, scope.partial)
+                if isinstance(error, ContextOverflow) and run.may_shorten:
+                    run.overflow = error
+                    return (e.Overflowed(error.tokens, error.limit),)
+                raise
+        assert turn is not None
+        if moments is not None:
+            ruling = moments.ruling_after(turn)
+            if ruling is not None:
+                return (e.TurnRuled(turn, ruling),)
+        about = about_turn(run, epoch, turn)
+        self.checked = check_answer(run, epoch, turn, about)
+        taken = e.TurnTaken(turn, **about)
+        if self.checked is not None:
+            taken = replace(taken, output_problem=self.checked.problem)
+        # A callback may have changed the turn, so the machine checks it again.
+        return (taken if moments is None or taken.problems is not None else replace(taken, problems={}),)
+
+
+class SumUp(Work):
+    """Ask for a summary of a long conversation; without one the run goes on too."""
+
+    __slots__ = ("error", "step")
+
+    def __init__(self, run: AgentRunActor, step: CallModel) -> None:
+        super().__init__(run)
+        self.step = step
+        self.error: BaseException | None = None
+        """Why there is no summary."""
+
+    def do(self) -> Events:
+        run, step = self.run, self.step
+        other = None if step.compaction is None else step.compaction.other_model
+        model = model_of(run) if other is None else resolved_model(other)
+        answer = summary(run, self.epoch, model, step.request, is_own=other is None)
+        if isinstance(answer, BaseException):
+            self.error = answer
+            return (e.SummaryFailed(in_words(answer)),)
+        return (e.SummaryCame(answer),)
+
+
+class Guard(Work):
+    """Ask callbacks about calls that are to run."""
+
+    __slots__ = ("calls",)
+
+    def __init__(self, run: AgentRunActor, calls: Sequence[ToolCall]) -> None:
+        super().__init__(run)
+        self.calls = calls
+
+    def do(self) -> Events:
+        rulings, approvals = CallbackDispatcher(self.run, self.epoch).rulings_before(self.calls)
+        return (e.CallsGuarded(rulings, approvals),)
+
+
+class Review(Work):
+    """Show callbacks the results of a round."""
+
+    __slots__ = ("results",)
+
+    def __init__(self, run: AgentRunActor, results: Sequence[tuple[ToolCall, ToolResult]]) -> None:
+        super().__init__(run)
+        self.results = results
+
+    def do(self) -> Events:
+        return (e.ResultsReviewed(CallbackDispatcher(self.run, self.epoch).rulings_after(self.results)),)
+
+
+class Finish(Work):
+    """Tell callbacks of the outcome, store what is to be stored, and end the run."""
+
+    __slots__ = ("checked",)
+
+    def __init__(self, run: AgentRunActor, checked: CheckedOutput[object] | None) -> None:
+        super().__init__(run)
+        self.checked = checked
+
+    def do(self) -> Events:
+        run, epoch = self.run, self.epoch
+        assert run.machine is not None
+        step = run.machine.next_step()
+        assert isinstance(step, Done), "the events say that it is done"
+        told = with_output(run, step.outcome, self.checked)
+        if run.agent.callbacks:
+            CallbackDispatcher(run, epoch).finish(told)
+        run.host.endings.complete(run, told, epoch)
+        return ()
+
+
+class Pause(Work):
+    """Tell callbacks that the run waits for a person, and end its stay here."""
+
+    __slots__ = ()
+
+    def do(self) -> Events:
+        run, epoch = self.run, self.epoch
+        told = paused_outcome(run)
+        if run.agent.callbacks:
+            CallbackDispatcher(run, epoch).tell(told)
+            told = replace(told, session=lasting(run.session))
+        run.host.endings.park(run, told, epoch)
+        return ()
+
+
+class EndTurn(Work):
+    """End the stay of a run that was to do one turn here."""
+
+    __slots__ = ()
+
+    def do(self) -> Events:
+        self.run.host.endings.end_turn(self.run, turn_outcome(self.run), self.epoch)
+        return ()
+
+
+class Reconcile(Work):
+    """Ask tools what became of calls that another process had under way."""
+
+    __slots__ = ()
+
+    def do(self) -> Events:
+        found = found_of(self.run, self.epoch)
+        return (e.CallsReconciled(found),)
+
+
+class Fail(Work):
+    """End the run with an error: what its machine says, or what a limit, a budget or a sub-agent says."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, run: AgentRunActor, error: BaseException | None = None) -> None:
+        super().__init__(run)
+        self.error = error
+
+    def do(self) -> Events:
+        if self.error is not None:
+            raise self.error
+        run = self.run
+        assert run.machine is not None
+        try:
+            run.machine.next_step()
+        except ToolError as error:  # the agent was told when the tool raised, and must not fail twice
+            raised = error.__cause__ = run.raised.pop(error.call_id, None)
+            whole = isinstance(run.agent.tools_by_name.get(error.tool), SubAgent)
+            own = raised if whole and isinstance(raised, UnderstudyError) else error  # as its run ended with it
+            return failing(self, own)
+        raise AssertionError("the events say that the run has failed")
+
+
+class FailOfSubAgent(Work):
+    """End the run with the error of a sub-agent, of which the agent was told at the call."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, run: AgentRunActor, error: UnderstudyError) -> None:
+        super().__init__(run)
+        self.error = error
+
+    def do(self) -> Events:
+        return failing(self, self.error)
