@@ -24,7 +24,7 @@ from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.context_changes import note_changes
 from understudy.actors.runs.ownership import RunDriver
 from understudy.actors.threads.alarms import Alarm, ring_at
-from understudy.actors.threads.pool import here, on_a_pool_thread, run_next_here, start_next_thread, submit
+from understudy.actors.threads.pool import here, run_next_here, start_next_thread, submit
 from understudy.actors.threads.promise import Promise
 from understudy.actors.tools.batch_call import Call
 from understudy.actors.tools.tool_call import Executed, Paused, ToolCallTask, deadline_of
@@ -458,12 +458,15 @@ class AgentRunActor(AgentRunRecord):
         if self._turn_on == get_ident():  # a handler of log lines ends it
             self._handle_end(message)
             return message.ended
-        if self._mailbox.put(message, system=True) is WAKE:
-            if on_a_pool_thread():
-                self.run_turns()
-                start_next_thread()  # what this thread is at may go on for long
-            else:
+        is_free, thread = self._mailbox.put(message, system=True) is WAKE, here()
+        if thread is None:
+            if is_free:
                 submit(self)
+        elif is_free or thread.next is self:
+            if not is_free:
+                thread.next = None  # it was this thread that was to take the next turn
+            self.run_turns()
+            start_next_thread()  # what this thread is at may go on for long
         return message.reply.get()
 
     def _handle_end(self, message: End) -> None:

@@ -87,8 +87,9 @@ class Work(ABC):
         except BaseException as cause:
             crash = cause
         self.returned = True
-        run.hear(self)
-        if crash is not None:
+        if crash is None:
+            run.hear(self)
+        else:
             run.host.crashed(run, crash, self.epoch)
 
 
