@@ -479,7 +479,7 @@ def picture(state: LineState) -> dict[str, object]:
     spending = state.account.spending
     found["spent"] = [getattr(spending, name) for name in type(spending).__slots__]
     machine: Any = getattr(state, "machine", None)
-    found["machine"] = repr(vars(machine)) if isinstance(state, MapLineState) else machine and machine.to_json()
+    found["machine"] = str(vars(state.machine)) if isinstance(state, MapLineState) else machine and machine.to_json()
     return found
 
 
