@@ -166,6 +166,8 @@ DAMAGED = {
     "a time without end": f'[0,{"9" * 400},"Asked",{{}}]',
     "a number without end": f'[0,1.5,"Asked",{{"number":{"9" * 5_000}}}]',
     "a constant that is not JSON": '[0,1.5,"Opened",{"session":{"a":NaN}}]',
+    "a number beyond all": '[0,1.5,"Opened",{"session":{"a":1e999}}]',
+    "half a pair between fields": '[0,1.5,"Opened",{"session":{},\ud83d"system":"secret"}]',
     "half a pair, and cut off": '[0,1.5,"CallBegan",{"call_id":"\\ud83d sec]',
     "deep": f'[0,1.5,"Opened",{{"session":{{"a":{DEEP}]',
     "half a pair, and deep": f'[0,1.5,"Opened",{{"session":{{"\\ud83d":{DEEP}]',
