@@ -25,7 +25,7 @@ class ChildQueue:
     def due(self) -> list[int]:
         """Return the positions that run now, and those for which a place is free, in order."""
         # A child that goes on after a pause waits behind the running ones, whatever its position.
-        return sorted([*sorted(self.running), *self._waiting[: self._places]][: self._places])
+        return sorted([*sorted(self.running), *self._waiting][: self._places])
 
     def admit(self) -> list[int]:
         """Move waiting children to the free places, and return their positions."""

@@ -740,7 +740,7 @@ def test_a_thousand_children_cost_ten_times_a_hundred(crowd: str, at_once: bool)
 
 def test_the_lines_of_a_tree_have_all_that_was_spent_at_every_moment() -> None:
     """The line of a run has nothing of what is under way inside of it: that is in the lines of these runs."""
-    lines: dict[str, Any] = {"/": of_group(*AGENTS[:2]), "/0.1": of_agent(), "/0.1/a.5": of_agent()}
+    lines: dict[str, LineState] = {"/": of_group(*AGENTS[:2]), "/0.1": of_agent(), "/0.1/a.5": of_agent()}
     a_turn = e.Spent(TEN, turns=1)
     asked, told = asks(call("a"), usage=TEN), us.ModelTurn((us.TextPart("Hi."),), TEN)
 
