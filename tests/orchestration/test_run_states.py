@@ -33,6 +33,12 @@ from understudy.vocabulary.runs.compaction import Compaction
 TEN = Usage(8, 2)
 NOBODY: Mapping[str, str] = {}
 
+
+@pytest.fixture(autouse=True, name="replayed")
+def not_replayed() -> None:
+    """Leave `--replay` out: the machines here are those of lines."""
+
+
 # --- each kind of event in a line
 
 LOOK = make_spec("look", "ask", approvals={"ask": True})
