@@ -77,11 +77,11 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
         return [p for number in self._index.open for p in tasks[number].children if children[p].phase == "pending"]
 
     def _due(self) -> list[int]:
-        self._begin_ready()
+        self.begin_ready()
         return super()._due()
 
     def _admit(self) -> list[int]:
-        self._begin_ready()
+        self.begin_ready()
         new = super()._admit()
         for position in new:
             self._state.tasks[self.task_at(position)].begun += 1
@@ -90,7 +90,7 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
     def _may_run(self, position: int) -> bool:
         return self.task_at(position) in self._index.open
 
-    def _begin_ready(self) -> None:
+    def begin_ready(self) -> None:
         """Begin, skip or fail every task whose dependencies are decided, until no further task becomes ready."""
         while self._index.ready:
             for number in self._index.take_ready():
@@ -273,7 +273,7 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
         return None
 
     def _outcome(self) -> Complete[str] | Incomplete | None:
-        self._begin_ready()
+        self.begin_ready()
         if self._index.open or any(task.status not in DECIDED for task in self._state.tasks):
             return None
         if self.is_incomplete():

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, cast
 
+from understudy.errors import ProtocolViolation
+from understudy.orchestration.agent.feed_checks import check_results, check_turn
+from understudy.orchestration.agent.next_step import check_turn_is_due, current_round
 from understudy.orchestration.agent.rounds import close_if_complete, put_in_doubt
 from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.agent.spec import RunSpec
@@ -12,6 +15,7 @@ from understudy.orchestration.agent.tool_failures import end_if_failed
 from understudy.vocabulary.context.budget import Spending, narrowed
 from understudy.vocabulary.context.overlays import SessionOverlay
 from understudy.vocabulary.messages import ModelTurn, ToolCall
+from understudy.vocabulary.runs.callbacks import ACCEPTED
 
 from .events import (
     Accepted,
@@ -85,6 +89,7 @@ class AgentLineState(LineState):
 
     def go_on_with(self, machine: AgentRun) -> None:
         """Begin with a machine that has come some way already."""
+        self._has_begun = True
         self.machine = machine
         self._look()
 
@@ -122,12 +127,14 @@ class AgentLineState(LineState):
         assert round_ is not None
         if not round_.admitted:
             return [Due("round", str(machine.state.turns))]
+        if round_.is_complete():  # its last calls were cut off; the request closes it
+            return [Due("model", str(machine.state.turns + 1))]
         if self._open:
             return [Due("call", call_id) for call_id in self._open]
         return [] if self.results else [Due("ask")]
 
     def _look(self) -> None:
-        """Close a round that is complete, and note which calls may run."""
+        """Close a round that is complete, and note which calls may run; without any, the machine takes the results."""
         machine = self.running
         state, round_ = machine.state, machine.state.round
         if round_ is not None and round_.admitted and self.definition.watched and not machine.unreviewed():
@@ -139,24 +146,33 @@ class AgentLineState(LineState):
             pending = state.round.pending() if state.phase == "tools" else ()
             self._open = {call.id: call for call in pending if call.id not in self.results}
             self.under_way = {call_id: None for call_id in self.under_way if call_id in self._open}
+            if self.results and not self._open and state.phase == "tools":
+                self._take_results()
 
     @property
     def running(self) -> AgentRun:
         """The machine of a run that was opened."""
-        assert self.machine is not None, "an event before the run was opened"
+        if self.machine is None:
+            raise ProtocolViolation("the run is not open: Opened comes first")
         return self.machine
+
+    def _check_open(self, what: str, *call_ids: str) -> None:
+        """Raise unless all of these calls may run and have no result."""
+        unknown = [call_id for call_id in call_ids if call_id not in self._open]
+        if unknown:
+            pending = ", ".join(self._open) or "none"
+            raise ProtocolViolation(f"{what} of {unknown[0]!r}, which is no pending call; pending: {pending}")
 
     # --- the beginning
 
     def _accept(self, event: Accepted) -> None:
+        self.account = self._open_account(Spending(budget=narrowed(self.definition.budget, event.budget)))
         self.accepted = event
         self.session = SessionOverlay(event.session)
-        self.account = self._open_account(Spending(budget=narrowed(self.definition.budget, event.budget)))
 
     def _open_run(self, event: Opened) -> None:
-        assert self.accepted is not None
-        self.session.lay_under(event.session)
-        self.lay(event.changes)
+        if self.accepted is None or self.machine is not None:
+            raise ProtocolViolation("the run is open already")
         self.machine = AgentRun(
             self.definition,
             self.accepted.input,
@@ -164,23 +180,26 @@ class AgentLineState(LineState):
             system=event.system,
             account=self.account,
         )
+        self.session.lay_under(event.session)
+        self.lay(event.changes)
 
     def _migrated(self, event: Migrated) -> None:
         self._load(event.definition, event.state)
 
     def _load(self, digest: str, text: str) -> None:
         """Take a text for the state, under the rules with this digest."""
-        self.definition = cast("RunSpec", self._definitions(digest))
-        loaded = AgentRun.from_json(text, self.definition, adopt=True)
-        self.account = Tally()
-        self.account.start_with(loaded.state)
-        self.machine = loaded.with_account(self.account)
+        definition = cast("RunSpec", self._definitions(digest))
+        loaded = AgentRun.from_json(text, definition, adopt=True)
+        tally = Tally()
+        tally.start_with(loaded.state)
+        self.definition, self.account = definition, tally
+        self.machine = loaded.with_account(tally)
         self._look()
 
     def _taken_over(self, event: TakenOver) -> None:
-        self.take_over(event)
         if event.definition:
             self._load(event.definition, self.running.to_json())
+        self.take_over(event)
 
     # --- the model
 
@@ -194,6 +213,9 @@ class AgentLineState(LineState):
         self.asked_for = step if isinstance(step, CallModel) else None
 
     def _turn_came(self, event: TurnCame) -> None:
+        machine = self.running
+        check_turn_is_due(machine.spec, machine.state)
+        check_turn(event.turn)
         self.turn_came = event.turn
 
     def _turn_taken(self, event: TurnTaken) -> None:
@@ -244,6 +266,7 @@ class AgentLineState(LineState):
         self._look()
 
     def _call_began(self, event: CallBegan) -> None:
+        self._check_open("the beginning", event.call_id)
         self.under_way[event.call_id] = None
 
     def _call_retried(self, event: CallRetried) -> None:
@@ -251,6 +274,8 @@ class AgentLineState(LineState):
 
     def _result_came(self, event: ResultCame) -> None:
         call_id = event.result.call_id
+        check_results([event.result])
+        self._check_open("a result", call_id)
         self.results[call_id] = event
         self._left(call_id)
 
@@ -283,8 +308,8 @@ class AgentLineState(LineState):
         self._look()
 
     def _doubted(self, event: CallsDoubted) -> None:
-        round_ = self.running.state.round
-        assert round_ is not None
+        self._check_open("the doubt", *event.call_ids)
+        round_ = current_round(self.definition, self.running.state, "calls in doubt")
         put_in_doubt(round_, event.call_ids)
         self._look()
 
@@ -306,17 +331,19 @@ class AgentLineState(LineState):
     # --- going on, and the end
 
     def _answered(self, event: Answered) -> None:
-        self.begin_stay(event)
         self.running.respond(event.answers)
+        self.begin_stay(event)
         self._look()
 
     def _extended(self, event: Extended) -> None:
-        self.begin_stay(event)
         self.running.extend(**event.limits, budget=event.budget)
+        self.begin_stay(event)
         self._look()
 
     def _ruled(self, event: RunRuled) -> None:
         machine = self.running
+        if not isinstance(event.ruling.action, ACCEPTED["before_model_call"]):
+            raise ProtocolViolation(f"callback {event.ruling.by!r} answered with an action that ends no run")
         if event.moment == "before_model_call":
             machine.next_step()
         machine.end_by(event.ruling)

@@ -72,7 +72,7 @@ def definition_of(text: str) -> Definition:
         return made
     except ValidationError as error:
         problem = first_problem(error)
-    except (AttributeError, KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
         problem = "it is not of this version"
     raise ValueError(f"not a definition: {problem}")
 

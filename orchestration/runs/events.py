@@ -60,6 +60,8 @@ class Spent:
 
 
 NOTHING = Spent()
+A_TURN, A_CALL = Spent(turns=1), Spent(tool_calls=1)
+"""What most turns and rounds spend beside tokens: a line does not repeat it. A turn that came before has spent it already."""
 
 
 Answer: TypeAlias = str | Decision | dict[str, Decision]
@@ -137,7 +139,7 @@ class TurnTaken(RunEvent):
     output_problem: str | None = None
     """The problem of a typed answer; empty if there is none, None if nothing was checked."""
     changes: Changes | None = None
-    spent: Spent = NOTHING
+    spent: Spent = A_TURN
 
 
 @_event
@@ -147,7 +149,7 @@ class TurnRuled(RunEvent):
     turn: ModelTurn
     ruling: Ruling
     changes: Changes | None = None
-    spent: Spent = NOTHING
+    spent: Spent = A_TURN
 
 
 @_event
@@ -219,7 +221,7 @@ class ContextChanged(RunEvent):
 class RoundBegan(RunEvent):
     """The round of calls counts: limits and budgets allowed it."""
 
-    spent: Spent = NOTHING
+    spent: Spent = A_CALL
 
 
 @_event

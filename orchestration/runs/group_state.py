@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
+from understudy.errors import ProtocolViolation
 from understudy.orchestration.agent.state import PausedChild
 from understudy.orchestration.graph.run import GraphRun
 from understudy.orchestration.graph.spec import GraphSpec
@@ -38,6 +39,8 @@ from .events import (
     TakenOver,
 )
 from .state import OF_ALL, Due, Handlers, LineState, Lookup, Tally, handlers, unknown
+
+_REPORTS = (ChildDone, ChildFailed, ChildLimited, ChildPaused, ChildSkipped)
 
 
 class GroupLineState(LineState):
@@ -79,21 +82,24 @@ class GroupLineState(LineState):
 
     def apply(self, event: RunEvent) -> None:
         super().apply(event)
-        self._running().due_children()  # tasks whose dependencies are decided are ready, skipped or failed from here on
+        if isinstance(event, _REPORTS):
+            self.children.pop(event.place, None)
+        if isinstance(self.machine, GraphRun):
+            self.machine.begin_ready()  # tasks whose dependencies are decided are ready, skipped or failed from here on
 
     def _running(self) -> Machine:
-        assert self.machine is not None, "an event before the run was accepted"
+        assert self.machine is not None  # `apply` takes nothing before the run is accepted
         return self.machine
 
     def _accept(self, event: Accepted) -> None:
-        self.accepted = event
-        self.session = SessionOverlay(event.session)
-        self.account = Tally(Spending(budget=event.budget))
         definition = self.definition
         if isinstance(definition, GraphSpec):
             self.machine = GraphRun(definition, event.input, event.parameters)
         else:
             self.machine = (SequenceRun if definition.merge is None else ParallelRun)(definition, event.input)
+        self.accepted = event
+        self.session = SessionOverlay(event.session)
+        self.account = Tally(Spending(budget=event.budget))
         self.account.keep_in(self.machine.state.spending)
 
     def _migrated(self, event: Migrated) -> None:
@@ -101,31 +107,41 @@ class GroupLineState(LineState):
 
     def _load(self, digest: str, text: str) -> None:
         """Take a text for the state, under the rules with this digest."""
-        self.definition = definition = cast("GroupSpec", self._definitions(digest))
+        definition = cast("GroupSpec", self._definitions(digest))
         if isinstance(definition, GraphSpec):
             self.machine = GraphRun.from_json(text, definition, adopt=True)
         else:
             kind = SequenceRun if definition.merge is None else ParallelRun
             self.machine = kind.from_json(text, definition, adopt=True)
-        self.account = Tally()
-        before, self.machine.state.spending = self.machine.state.spending, self.account.spending
-        self.account.start_with(before)
+        self.definition, self.account = definition, (tally := Tally())
+        before, self.machine.state.spending = self.machine.state.spending, tally.spending
+        tally.start_with(before)
 
     def _taken_over(self, event: TakenOver) -> None:
-        self.take_over(event)
         if event.definition:
             self._load(event.definition, self._running().to_json())
+        self.take_over(event)
 
     # --- what came of a child
 
+    def _position(self, place: str) -> int:
+        children = len(self._running().state.children)
+        position = int(place) if place.isdecimal() and len(place) < 10 else children
+        if place != str(position) or position >= children:
+            raise ProtocolViolation(f"{self.definition.runner_id!r} has no child {place[:20]!r}; it has {children}")
+        return position
+
     def _child_began(self, event: ChildBegan) -> None:
+        position, machine = self._position(event.place), self._running()
+        if not machine.expects(position):
+            raise ProtocolViolation(f"child {position} of {self.definition.runner_id!r} began, and is not due")
+        machine.next_step(only_new=True)
         self.child_began(event)
-        self._running().next_step(only_new=True)
 
     def _expects(self, place: str) -> int | None:
         """Return the position of a child whose report still counts; None once other children have decided the run."""
-        self.children.pop(place, None)
-        return int(place) if self._running().expects(int(place)) else None
+        position = self._position(place)
+        return position if self._running().expects(position) else None
 
     def _child_done(self, event: ChildDone) -> None:
         position, machine = self._expects(event.place), self._running()
@@ -152,12 +168,12 @@ class GroupLineState(LineState):
         position, machine = self._expects(event.place), self._running()
         if position is None:
             return
-        self._had = machine.state.children[position].paused
-        failure = ChildFailure(event.kind, event.message)
+        had, failure = machine.state.children[position].paused, ChildFailure(event.kind, event.message)
         if isinstance(machine, GraphRun):
             machine.child_failed(position, failure, may_retry=event.may_retry)
         else:
             machine.child_failed(position, failure)
+        self._had = had
 
     def _child_limited(self, event: ChildLimited) -> None:
         position = self._expects(event.place)
@@ -175,26 +191,26 @@ class GroupLineState(LineState):
             machine.child_skipped(position)
 
     def _child_kept(self, event: ChildKept) -> None:
-        self._running().child_kept(int(event.place), event.run)
+        self._running().child_kept(self._position(event.place), event.run)
 
     def _child_refused(self, event: ChildRefused) -> None:
-        self._running().child_refused(int(event.place), self._had)
+        self._running().child_refused(self._position(event.place), self._had)
 
     # --- going on, and the end
 
     def _answered(self, event: Answered) -> None:
-        self.begin_stay(event)
         self._running().respond(event.answers)
+        self.begin_stay(event)
 
     def _extended(self, event: Extended) -> None:
-        self.begin_stay(event)
         machine = self._running()
-        if event.budget is not None:
-            self.account.extend(event.budget)
         if event.places:
-            machine.go_on({int(place): machine.limited[int(place)] for place in event.places})
+            machine.go_on({at: machine.limited.get(at, "") for at in map(self._position, event.places)})
         else:
             machine.retry_failed()
+        if event.budget is not None:
+            self.account.extend(event.budget)
+        self.begin_stay(event)
 
     def _done(self, event: Ended) -> None:
         if not self.shares_session:
@@ -243,6 +259,7 @@ class MapLineState(LineState):
         self.machine = MapRun(
             max_parallel=definition.max_parallel, ordered=definition.ordered, keep_errors=definition.keep_errors
         )
+        self._began = 0
 
     def due(self) -> list[Due]:
         if self.ended is not None:
@@ -264,14 +281,18 @@ class MapLineState(LineState):
         self.accepted = event
 
     def _child_began(self, event: ChildBegan) -> None:
-        self.child_began(event)
+        if event.place != str(self._began):
+            raise ProtocolViolation(f"input {event.place[:20]!r} began, and the next one is {self._began}")
         self.machine.took()
+        self._began += 1
+        self.child_began(event)
 
     def _inputs_ended(self, event: InputsEnded) -> None:
         self.machine.no_more_inputs()
 
     def _child_ended(self, event: ChildDone | ChildFailed) -> None:
-        self.children.pop(event.place, None)
+        if self.children.pop(event.place, None) is None:
+            raise ProtocolViolation(f"input {event.place[:20]!r} has an answer, and is not under way")
         index = int(event.place)
         if isinstance(event, ChildDone):
             self.machine.answered(MapAnswer(index, Complete(text=event.text, output=event.text)))

@@ -1,7 +1,8 @@
 """Events as text: one line of JSON for each, without the fields that have their defaults. Loads pydantic.
 
-Parts of messages and decisions have a field `kind`, which is always written. Actions of callbacks and resolutions of invalid
-calls look alike, such as `Block(reason)` and `RequireApproval(reason)`: each is written with its class, under `is`.
+Parts of messages and decisions have a field `kind`, which is written where a value may be of several classes. Actions of
+callbacks and resolutions of invalid calls look alike, such as `Block(reason)` and `RequireApproval(reason)`: each is written
+with its class, under `is`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
 from types import UnionType
-from typing import Annotated, Any, NamedTuple, NotRequired, Union, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, Union, cast, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, PlainValidator, TypeAdapter, ValidationError
 from typing_extensions import TypedDict  # pydantic takes no other one before Python 3.12
@@ -20,7 +21,9 @@ from typing_extensions import TypedDict  # pydantic takes no other one before Py
 from understudy.orchestration.agent.rulings import Ruling
 from understudy.orchestration.agent.saved_text import first_problem
 from understudy.orchestration.agent.steps import Resolution
+from understudy.vocabulary.checks import not_json
 from understudy.vocabulary.context.session_values import TEMPORARY
+from understudy.vocabulary.json_reading import parse
 from understudy.vocabulary.runs.callbacks import ACTIONS
 
 from .events import KINDS, Accepted, Changes, Opened, RunEvent
@@ -49,12 +52,12 @@ class UnknownKind(ValueError):
 
 
 def text_of(line: Iterable[Entry]) -> str:
-    """Return a line as text: `[seq, at, kind, fields]` and a newline for each event.
+    """Return a line as text: `[seq, at, kind, fields]` and a newline for each event. Times are written to the millisecond.
 
     Raises:
         ValueError: as of `body_of`.
     """
-    return "".join([f'[{seq},{at!r},"{type(event).__name__}",{body_of(event)}]\n' for seq, at, event in line])
+    return "".join([f'[{seq},{at:.3f},"{type(event).__name__}",{body_of(event)}]\n' for seq, at, event in line])
 
 
 def line_of(text: str) -> list[Entry]:
@@ -62,20 +65,27 @@ def line_of(text: str) -> list[Entry]:
 
     Raises:
         UnknownKind: this version does not know an event of it.
-        ValueError: the text is no line. The error holds nothing that users said.
+        ValueError: the text is no line, or its places do not grow. The error holds nothing that users said.
     """
-    return [_entry(number, each) for number, each in enumerate(text.split("\n"), 1) if each]
+    line: list[Entry] = []
+    for number, each in enumerate(text.split("\n"), 1):
+        if each:
+            entry = _entry(number, each)
+            if line and line[-1].seq >= entry.seq:
+                raise ValueError(f"not a line of events: line {number} is not after the one before it")
+            line.append(entry)
+    return line
 
 
 def _entry(number: int, text: str) -> Entry:
-    match text.split(",", 3):
-        case [seq, at, kind, body] if _PLACE.fullmatch(f"{seq},{at},{kind},"):
-            return Entry(int(seq[1:]), float(at), event_of(kind.strip('"'), body.removesuffix("]")))
-        case _:
-            raise ValueError(f"not a line of events: line {number} does not begin with a place and a kind")
+    found = _PLACE.match(text)
+    if found is None or not text.endswith("]"):
+        raise ValueError(f"not a line of events: line {number} is not a place, a time, a kind and fields")
+    seq, at, kind = found.groups()
+    return Entry(int(seq), float(at), event_of(kind, text[found.end() : -1]))
 
 
-_PLACE = re.compile(r'\[\d+,-?\d+(\.\d+)?(e[+-]?\d+)?,"\w+",')
+_PLACE = re.compile(r'\[(\d{1,18}),(-?\d{1,12}(?:\.\d{1,9})?),"(\w+)",', re.ASCII)
 
 
 # --- writing
@@ -94,11 +104,14 @@ def body_of(event: RunEvent) -> str:
     """Return the fields of an event as JSON, on one line. A lone surrogate, which UTF-8 cannot encode, is an escape.
 
     Raises:
-        ValueError: JSON cannot carry a value: a number that is not finite, or the two halves of a surrogate pair side by
-            side, which JSON would join.
+        ValueError: JSON cannot carry a value: a number that is not finite, an object, deep nesting, or the two halves of a
+            surrogate pair side by side, which JSON would join.
     """
-    data = as_data(event)
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    try:
+        data = as_data(event)
+        text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except (TypeError, RecursionError) as error:
+        raise ValueError(f"{type(event).__name__} has a value that JSON cannot carry: {error}") from None
     if text.isascii():
         return text
     try:
@@ -152,11 +165,28 @@ def _plans(cls: type) -> tuple[_Plan, ...] | None:
 
 
 def _plan(field: Field[Any], hint: Any, is_of_session: bool) -> _Plan:
-    write = _lasting if is_of_session else as_data if _is_deep(hint) else None
-    if field.name == "kind" or (field.default is MISSING and field.default_factory is MISSING):
+    write = _lasting if is_of_session else _untagged if _is_tagged(hint) else as_data if _is_deep(hint) else None
+    if _is_tag(field.name, hint) or (field.default is MISSING and field.default_factory is MISSING):
         return _Plan(field.name, write, MISSING)
     default: Any = field.default if field.default_factory is MISSING else field.default_factory()
     return _Plan(field.name, write, default if write is None else write(default))
+
+
+def _is_tag(name: str, hint: Any) -> bool:
+    """Whether a field tells the class: it has the same value in all objects of it."""
+    return name == "kind" and get_origin(hint) is Literal and len(get_args(hint)) == 1
+
+
+def _is_tagged(hint: Any) -> bool:
+    """Whether a type is one class that has such a field."""
+    return is_dataclass(hint) and _is_tag("kind", get_type_hints(hint).get("kind"))
+
+
+def _untagged(value: Any) -> Any:
+    """Return an object of a class that follows from its place."""
+    data = as_data(value)
+    del data["kind"]
+    return data
 
 
 def _is_deep(hint: Any) -> bool:
@@ -167,7 +197,10 @@ def _is_deep(hint: Any) -> bool:
 def _lasting(keys: Mapping[str, Any] | tuple[str, ...]) -> Any:
     """Return keys of a session, or values by key, without the keys that leave no run."""
     if isinstance(keys, Mapping):
-        return {key: value for key, value in keys.items() if not key.startswith(TEMPORARY)}
+        kept = {key: value for key, value in keys.items() if not key.startswith(TEMPORARY)}
+        if kept and (strange := not_json(kept, "session")):
+            raise ValueError(f"{strange}, which JSON cannot carry")
+        return kept
     return [key for key in keys if not key.startswith(TEMPORARY)]
 
 
@@ -186,21 +219,13 @@ def event_of(kind: str, body: str) -> RunEvent:
         raise UnknownKind(kind)
     problem = ""
     try:
-        given = _read(reader_of(cast("Any", cls)), body)
+        # Pydantic's own parser refuses half surrogates, and takes 1e999.
+        return cls(**reader_of(cast("Any", cls)).validate_python(parse(body)))
     except ValidationError as error:
         problem = first_problem(error)
-    else:
-        return cls(**given)
+    except ValueError:
+        problem = "it is not JSON"
     raise ValueError(f"not an event {kind}: {problem}")
-
-
-def _read(reader: TypeAdapter[dict[str, Any]], body: str) -> dict[str, Any]:
-    try:
-        return reader.validate_json(body)
-    except ValidationError:
-        if "\\ud" not in body.lower():  # pydantic's own parser refuses half surrogates
-            raise
-    return reader.validate_python(json.loads(body))
 
 
 @cache
@@ -237,24 +262,21 @@ def _with_parts(hint: Any, origin: Any, parts: tuple[Any, ...]) -> Any:
 
 def _ruling(data: Any) -> Ruling:
     told = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
-    if type(told.get("by")) is not str:
-        raise ValueError("a ruling needs the name of its callback")
-    return Ruling(told["by"], _tagged(told.get("action")))
+    if type(told.get("by")) is not str or told.keys() != {"by", "action"}:
+        raise ValueError("a ruling needs the name of its callback and an action")
+    return Ruling(told["by"], _tagged(told["action"]))
 
 
 def _tagged(data: Any) -> Any:
     told = dict(cast("dict[str, Any]", data)) if isinstance(data, dict) else {}
-    cls = _TAGGED.get(told.pop("is", ""))
+    cls = cast("Any", _TAGGED.get(str(told.pop("is", ""))))
     if cls is None:
         raise ValueError("neither an action of a callback nor a resolution that this version knows")
     problem = ""
     try:
-        return _object(cls).validate_python(told)
+        return cls(**reader_of(cls).validate_python(told))
     except ValidationError as error:
         problem = first_problem(error)
+    except (TypeError, ValueError):  # of the class itself: its error may quote a value
+        problem = f"a {cls.__name__} that its class refuses"
     raise ValueError(problem)
-
-
-@cache
-def _object(cls: type) -> TypeAdapter[Any]:
-    return TypeAdapter(cls)

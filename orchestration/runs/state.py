@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, TypeAlias, cast
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
-from understudy.errors import BudgetExceeded
+from understudy.errors import BudgetExceeded, ProtocolViolation
 from understudy.vocabulary.context.account import Account, beyond
 from understudy.vocabulary.context.budget import Budget, Spending
 from understudy.vocabulary.context.overlays import SessionOverlay
@@ -26,6 +26,7 @@ from .events import (
     Ended,
     Extended,
     Failed,
+    Migrated,
     RunEvent,
     Spent,
     TakenOver,
@@ -50,9 +51,12 @@ class Tally(Account):
         super().__init__("", None, Spending() if figures is None else figures)
         self._estimates = False
 
+    def expect(self, spent: Spent) -> None:
+        """Note whether the event that is applied now says estimates; `add` follows."""
+        self._estimates = spent.usage.estimated
+
     def add(self, spent: Spent) -> None:
         """Add what an event says."""
-        self._estimates = spent.usage.estimated
         super().charge(spent.usage, spent.cost, turns=spent.turns, tool_calls=spent.tool_calls)
 
     def start_with(self, figures: Spending) -> None:
@@ -134,6 +138,7 @@ class LineState(ABC):
     """What takes each kind of event; others change nothing."""
 
     def __init__(self) -> None:
+        self._has_begun = False
         self.accepted: Accepted | None = None
         self.account: Account = Tally()
         self.session = SessionOverlay({})
@@ -155,14 +160,23 @@ class LineState(ABC):
         """Take the next event.
 
         Raises:
-            ProtocolViolation: the event does not fit the state; nothing has changed but what was spent.
+            ProtocolViolation: the event does not fit the state.
+            Exception: what the event has does not fit the machine. No error changes anything.
         """
+        is_misplaced = type(event) is Accepted if self._has_begun else type(event) not in (Accepted, Migrated)
+        if is_misplaced:
+            place = "in the middle" if self._has_begun else "at the beginning"
+            raise ProtocolViolation(f"{type(event).__name__} {place} of a line, which begins with Accepted, once")
         spent: Spent | None = getattr(event, "spent", None)
-        if spent is not None and not self.is_live:
-            cast("Tally", self.account).add(spent)
+        tally = self.account if isinstance(self.account, Tally) else None  # that of a live run was charged
+        if spent is not None and tally is not None:
+            tally.expect(spent)
         handler = self.table.get(type(event))
         if handler is not None:
             handler(self, event)
+        if spent is not None and tally is not None:
+            tally.add(spent)
+        self._has_begun = True
 
     def lay(self, changes: Changes | None) -> None:
         """Make what user code changed a part of the session."""

@@ -134,6 +134,9 @@ def test_a_line_has_no_defaults_no_empty_counts_and_no_temporary_values() -> Non
         "definition": "d",
         "input": "Hi",
     }
+    assert body_of(e.ResultCame(ToolResult("a", "7"))) == '{"result":{"call_id":"a","content":"7"}}'
+    assert body_of(e.RoundBegan(e.Spent(tool_calls=2))) == '{"spent":{"tool_calls":2}}'
+    assert [body_of(each) for each in (e.RoundBegan(), e.ChildLimited("0", "r"))] == ["{}", '{"place":"0","run":"r"}']
 
 
 def test_an_event_of_a_newer_version_is_told_apart_from_a_damaged_one() -> None:
@@ -151,9 +154,172 @@ def test_an_event_of_a_newer_version_is_told_apart_from_a_damaged_one() -> None:
         assert "secret" not in str(caught.value).replace("secret: Extra", "") and "?" not in str(caught.value)
 
 
+DEEP = "[" * 100_000
+DAMAGED = {
+    "cut off": '[0,1.5,"Asked",{}',
+    "cut off in a text": '[0,1.5,"CallBegan",{"call_id":"sec',
+    "two in a line": '[0,1.5,"Asked",{}][1,1.5,"Asked",{}]',
+    "digits of another script": '[٣,1.5,"Asked",{}]',
+    "a place before the first": '[-1,1.5,"Asked",{}]',
+    "a place without end": f'[{"9" * 5_000},1.5,"Asked",{{}}]',
+    "a time that is none": '[0,NaN,"Asked",{}]',
+    "a time without end": f'[0,{"9" * 400},"Asked",{{}}]',
+    "a number without end": f'[0,1.5,"Asked",{{"number":{"9" * 5_000}}}]',
+    "a constant that is not JSON": '[0,1.5,"Opened",{"session":{"a":NaN}}]',
+    "a number beyond all": '[0,1.5,"Opened",{"session":{"a":1e999}}]',
+    "half a pair between fields": '[0,1.5,"Opened",{"session":{},\ud83d"system":"secret"}]',
+    "half a pair, and cut off": '[0,1.5,"CallBegan",{"call_id":"\\ud83d sec]',
+    "deep": f'[0,1.5,"Opened",{{"session":{{"a":{DEEP}]',
+    "half a pair, and deep": f'[0,1.5,"Opened",{{"session":{{"\\ud83d":{DEEP}]',
+    "a NUL": '[0,1.5,"Asked",{}\0]',
+    "another type": '[0,1.5,"CallBegan",["secret"]]',
+    "a field too few": '[0,1.5,"CallBegan",{}]',
+    "a field too many": '[0,1.5,"Asked",{"more":"secret"}]',
+    "a field too many of a turn": '[0,1.5,"TurnTaken",{"turn":{"parts":[],"more":"secret"}}]',
+    "a field too many of a part": '[0,1.5,"TurnTaken",{"turn":{"parts":[{"kind":"text","text":"secret","more":1}]}}]',
+    "a field too many of a ruling": '[0,1.5,"TurnRuled",{"turn":{"parts":[]},"ruling":{"by":"g","action":{"is":"Block","reason":""},"more":1}}]',
+    "a field too many of an action": '[0,1.5,"TurnRuled",{"turn":{"parts":[]},"ruling":{"by":"g","action":{"is":"Block","reason":"secret","more":1}}}]',
+    "an action that its class refuses": '[0,1.5,"TurnRuled",{"turn":{"parts":[]},"ruling":{"by":"g","action":{"is":"RetryWithFeedback","feedback":""}}}]',
+    "an action of no name": '[0,1.5,"TurnRuled",{"turn":{"parts":[]},"ruling":{"by":"g","action":{"is":["secret"]}}}]',
+    "a part of another kind": '[0,1.5,"TurnTaken",{"turn":{"parts":[{"kind":"dream","text":"secret"}]}}]',
+}
+
+
+@pytest.mark.parametrize("text", DAMAGED.values(), ids=DAMAGED)
+def test_a_damaged_text_is_refused_without_its_words(text: str) -> None:
+    with pytest.raises(ValueError, match="not a") as caught:
+        line_of(text)
+
+    assert type(caught.value) is ValueError
+    assert "secret" not in str(caught.value)
+    assert caught.value.__context__ is None
+
+
+def test_a_line_that_was_cut_off_is_refused_or_has_the_events_before_the_cut() -> None:
+    line = [Entry(0, 1.5, e.Accepted("clerk", "d", "Hi, [1]")), Entry(3, 2.5, e.CallBegan("]"))]
+    text = text_of(line)
+
+    for cut in range(len(text)):
+        try:
+            found = line_of(text[:cut])
+        except ValueError:
+            continue
+        assert found == line[: len(found)]
+        assert text[:cut].endswith("\n") or text[cut] == "\n" or not cut
+
+
+@pytest.mark.parametrize("second", [0, 1])
+def test_places_in_a_line_grow(second: int) -> None:
+    with pytest.raises(ValueError, match="line 2 is not after the one before it"):
+        line_of(f'[1,1.5,"Asked",{{}}]\n[{second},1.5,"Asked",{{}}]\n')
+
+
+any_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(any_json, st.text(st.characters(codec=None)))
+@settings(SOME, max_examples=200)
+def test_any_value_of_a_session_and_any_text_come_back_exactly(value: Any, text: str) -> None:
+    event = e.Closed(e.Changes({"a": value, "b": text}, (text.removeprefix("temp:"),)))
+    try:
+        line = text_of([Entry(0, 0.0, event)])
+    except ValueError as error:
+        assert "surrogate pair" in str(error)
+        return
+
+    assert exactly(line_of(line)[0].event) == exactly(event)
+
+
+def nested(depth: int) -> object:
+    value: object = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [nested(150), nested(5_000), float("inf"), 10**5_000, {1: 2}, {1, 2}],
+    ids=["nested", "deep", "inf", "long", "key", "set"],
+)
+def test_what_json_cannot_carry_is_refused_before_it_is_written(value: Any) -> None:
+    for event in e.Accepted("clerk", "d", "Hi", session={"a": value}), e.Closed(e.Changes({"a": value})):
+        with pytest.raises(ValueError, match="JSON cannot carry"):
+            body_of(event)
+    body_of(e.Closed(e.Changes({"temp:a": value})))
+    turn = us.ModelTurn((us.ToolCall("a", "look", {"n": nested(5_000)}),))  # type: ignore[dict-item]
+    with pytest.raises(ValueError, match="JSON cannot carry"):
+        body_of(e.TurnTaken(turn))
+
+
 def test_two_halves_of_a_pair_side_by_side_are_refused() -> None:
     with pytest.raises(ValueError, match="two halves of a surrogate pair"):
         body_of(e.CallBegan("\ud83d" + "\ude00"))
+
+
+# --- the size of a line
+
+ROUNDS, RESULT = 1_000, "Nothing new. " * 80
+LONG_RUN: list[e.RunEvent] = [
+    e.Accepted("clerk", "0" * 32, "Go."),
+    e.Opened(),
+    *[
+        event
+        for turn in range(1, ROUNDS + 1)
+        for event in (
+            e.TurnBegan(turn),
+            e.TurnTaken(calls("look", number=turn)),
+            e.RoundBegan(),
+            e.CallBegan(f"call-{turn}-0"),
+            e.ResultCame(ToolResult(f"call-{turn}-0", RESULT[:1_000]), duration=0.012),
+        )
+    ],
+    *(e.TurnBegan(ROUNDS + 1), e.TurnTaken(says("Done.")), e.Closed(), e.Ended()),
+]
+"""A run of many rounds with results of 1 KB, as its runtime writes it: a result gets its name from its call."""
+
+
+def bytes_of(*values: object) -> int:
+    return sum([len(json.dumps(each, separators=(",", ":"))) for each in values])
+
+
+def texts_of(event: e.RunEvent) -> int:
+    """Return the bytes of what users, models and tools said: texts, names, ids and arguments, as JSON values, each once."""
+    match event:
+        case e.Accepted(input=text):
+            return bytes_of(text)
+        case e.TurnTaken(turn=turn):
+            asked = [
+                bytes_of(each.id, each.name, each.arguments) for each in turn.parts if isinstance(each, us.ToolCall)
+            ]
+            return sum(asked) + (bytes_of(turn.text) if turn.text else 0)
+        case e.ResultCame(result=result):
+            return bytes_of(result.content)
+        case _:
+            return 0
+
+
+def test_a_long_run_is_at_most_a_third_longer_than_its_texts() -> None:
+    """As it is stored: the name and the fields of each event as text, its place and its time as numbers of 8 bytes in all."""
+    stored = sum([len(type(event).__name__) + len(body_of(event).encode()) + 8 for event in LONG_RUN])
+
+    assert stored / sum(map(texts_of, LONG_RUN)) <= 4 / 3
+
+
+def test_a_long_run_comes_to_the_state_of_its_machine_again() -> None:
+    state = AgentLineState(make_spec("look", max_turns=ROUNDS + 1, max_iterations=ROUNDS))
+    for entry in line_of(text_of([Entry(seq, 0.0, event) for seq, event in enumerate(LONG_RUN)])):
+        state.apply(entry.event)
+
+    assert state.machine is not None
+    assert [each.content for message in state.machine.messages for each in message.tool_results] == [
+        RESULT[:1_000]
+    ] * ROUNDS
+    assert (state.account.spending.all_turns, state.account.spending.tool_calls) == (ROUNDS + 1, ROUNDS)
 
 
 # --- definitions as data
