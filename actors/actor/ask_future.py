@@ -1,15 +1,25 @@
-"""`AskFuture`: the reply to an ask, and how a thread waits for it."""
+"""`AskFuture`: the reply to an ask, and how a thread waits for it.
+
+Late asks are answered at their deadline, whatever the actor does. There is one alarm for each actor, not for each ask.
+"""
 
 from __future__ import annotations
 
+import time
+import weakref
 from collections.abc import Callable
 from concurrent.futures import CancelledError
+from functools import partial
+from logging import WARNING
+from math import inf
 from typing import Self, TypeVar, cast
 
+from understudy.actors.threads.alarms import ring_at
 from understudy.actors.threads.promise import Late, Promise
 from understudy.actors.waiting.awaited import Asked
 from understudy.actors.waiting.base_future import BaseFuture
 from understudy.actors.waiting.graph import graph
+from understudy.diagnostics import emit
 from understudy.errors import CircularAgentCall
 from understudy.vocabulary.checks import checked_plain, checked_wait
 from understudy.vocabulary.context.ancestry import current_ancestry
@@ -98,3 +108,31 @@ def wait_for_reply(reply: Promise[object], timeout: float | None, cell: Endpoint
     except CircularAgentCall as error:
         cell.events.refused(cell.address, error)
         raise
+
+
+def answer_by(cell: Endpoint, deadline: float) -> None:
+    """Have an ask of an actor answered at its deadline.
+
+    Most asks have a later deadline than the one before them, and find an alarm set.
+    """
+    if deadline >= cell.look_at or deadline == inf:
+        return
+    cell.look_at = deadline
+    try:
+        ring_at(deadline, partial(_look, weakref.ref(cell)))
+    except RuntimeError as error:  # the actor answers them when it comes to them
+        cell.look_at = inf
+        text = "%s: no thread can be had to answer asks that are too late: %s"
+        emit(WARNING, "asks_not_watched", {"actor": cell.address}, text, cell.address, error)
+
+
+def expire(cell: Endpoint) -> None:
+    """Answer the late asks of an actor."""
+    cell.look_at = inf  # before the search: a later ask sets its own alarm
+    answer_by(cell, cell.expire(time.monotonic()))
+
+
+def _look(ref: weakref.ref[Endpoint]) -> None:
+    cell = ref()
+    if cell is not None:
+        expire(cell)

@@ -7,8 +7,8 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING
 
-from understudy.actors.cells.addresses import Addresses
 from understudy.actors.cells.event_stream import EventStream
+from understudy.actors.cells.seated_cell import Addresses
 from understudy.vocabulary.runs.conversations import Erased
 from understudy.vocabulary.runs.memory import ConversationKey, InMemoryMemory, Memory
 

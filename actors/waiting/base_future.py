@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -10,7 +11,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from types import NoneType
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self, TypeVar, cast
 
 import pykka
 
@@ -18,13 +19,17 @@ from understudy.actors.threads.promise import Late, Promise
 from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.orchestration.group.merge_rule import AllValues, MemberEnds
 from understudy.vocabulary.checks import checked_plain, checked_wait
+from understudy.vocabulary.context.ancestry import Ancestry
+from understudy.vocabulary.context.scope import current_scope
 from understudy.vocabulary.runs.handles import Future
 
-from .awaited import Merged, Traceable, awaited_by
+from .awaited import Awaited, Merged, Traceable, awaited_by, unseen
 from .endings import Ending, Failure, Member, Value
-from .event_loops import until_done
+from .graph import callers_here, graph
 from .members import as_members, cancel_all, ending_of
-from .promise_wait import waited
+
+if TYPE_CHECKING:
+    import asyncio
 
 V_co = TypeVar("V_co", covariant=True)
 R = TypeVar("R")
@@ -204,3 +209,89 @@ def _made(make: Callable[[list[Any]], R], sources: Sequence[Member[Any]]) -> End
         return Value(make([source.result(0) for source in sources]))
     except BaseException as error:
         return Failure(error)
+
+
+class Awaitable(Protocol):
+    """A future that tells of its end."""
+
+    def add_done_callback(self, callback: Callable[[Any], object]) -> None: ...
+
+
+def until_done(future: Awaitable, awaits: Callable[[], Awaited]) -> Generator[Any, None, None]:
+    """Suspend the present coroutine until `future` is done; a cancelled task does not cancel it.
+
+    Raises:
+        CircularAgentCall: this is inside of a run or an actor, and the wait closes a cycle, now or later.
+        RuntimeError: no asyncio event loop runs in this thread.
+    """
+    import asyncio  # here, because most programs have no event loop
+
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        raise RuntimeError("`await` needs an event loop of asyncio; elsewhere, result() waits") from None
+    waiter: asyncio.Future[None] = loop.create_future()
+    future.add_done_callback(lambda _: _wake(loop, waiter))
+    callers = callers_here()
+    if not callers:
+        return (yield from waiter)
+    with graph.waiting(callers, awaits(), partial(_wake, loop, waiter)):
+        return (yield from waiter)
+
+
+def _wake(loop: asyncio.AbstractEventLoop, waiter: asyncio.Future[None], error: BaseException | None = None) -> None:
+    """Have the coroutine go on, from any thread."""
+    with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody waits
+        loop.call_soon_threadsafe(_settle, waiter, error)
+
+
+def _settle(waiter: asyncio.Future[None], error: BaseException | None) -> None:
+    if waiter.done():
+        return
+    if error is None:
+        waiter.set_result(None)
+    else:
+        waiter.set_exception(error)
+
+
+UNSEEN = "a future of Pykka is not done, and whether it waits for this one cannot be seen"
+
+
+def waited(promise: Promise[Any], awaits: Callable[[], Awaited], timeout: float | None) -> bool:
+    """Wait up to `timeout` seconds for `promise`, which depends on what `awaits()` returns; return whether it is done.
+
+    Raises:
+        CircularAgentCall: this is inside of a run or an actor, and the wait closes a cycle, now or later.
+        Late: the deadline of the run around this wait is over, and a cycle through a future of Pykka cannot be excluded.
+    """
+    if promise.done or (timeout is not None and timeout <= 0):  # to look is not to wait
+        return promise.wait(timeout)
+    callers, left = callers_here(), _until_deadline()
+    if left is None or (timeout is not None and timeout <= left) or not unseen(awaits()):
+        return _wait(promise, callers, awaits, timeout)
+    if _wait(promise, callers, awaits, left):
+        return True
+    if unseen(awaits()):
+        raise Late(f"the deadline of the run is over: {UNSEEN}")
+    return _wait(promise, callers, awaits, None if timeout is None else timeout - left)
+
+
+def _until_deadline() -> float | None:
+    scope = current_scope()
+    return None if scope is None else scope.remaining()
+
+
+def _wait(promise: Promise[Any], callers: Ancestry, awaits: Callable[[], Awaited], timeout: float | None) -> bool:
+    """Wait; inside of a run or an actor, woken also when the wait has come to close a cycle."""
+    if not callers:  # outside, or after the end of the run
+        return promise.wait(timeout)
+    woken: Promise[None] = Promise()
+    wake = partial(woken.set, None)
+    with graph.waiting(callers, awaits(), woken.fail):
+        promise.when_done(wake, first=True)  # a loser may be slow to cancel
+        try:
+            if woken.wait(timeout):
+                woken.get()
+        finally:
+            promise.forget(wake)
+    return promise.done

@@ -15,11 +15,10 @@ from understudy.actors.threads.promise import Late, Promise
 from understudy.vocabulary.checks import checked_plain, checked_wait
 
 from .awaited import Merged, awaited_by, unseen
-from .base_future import BaseFuture
+from .base_future import UNSEEN, BaseFuture, waited
 from .endings import Ending, Endings, Failure, Member, Value
 from .graph import graph
 from .members import cancel_all, ending_of
-from .promise_wait import UNSEEN, waited
 
 V = TypeVar("V")
 R = TypeVar("R")
