@@ -55,20 +55,12 @@ def _copy(promise: Promise[Any], future: pykka.Future[Any]) -> None:
             future.set_exception((type(error), error, error.__traceback__))
 
 
-class Ending(Protocol):
-    """An actor that stops at some time."""
-
-    def has_stopped(self, within: float | None) -> bool:
-        """Whether it has stopped; waits up to `within` seconds for that, None for any time."""
-        ...
-
-
 class StopView:
     """The stop event of an actor as Pykka reads it. It stores nothing, so it is right in a forked child too."""
 
     __slots__ = ("_actor",)
 
-    def __init__(self, actor: Ending) -> None:
+    def __init__(self, actor: PykkaCell) -> None:
         self._actor = actor
 
     def is_set(self) -> bool:

@@ -16,7 +16,7 @@ from understudy.actors.actor.supervisor import SupervisorCell
 from understudy.actors.actor.time_limited_cell import LimitedCell
 from understudy.actors.cells.dead_letters import ActorDead
 from understudy.actors.cells.event_stream import EventStream
-from understudy.actors.threads.work import Work
+from understudy.actors.threads.pool import Work
 from understudy.orchestration import Agent
 from understudy.orchestration.definitions.runner import Runner, below
 from understudy.orchestration.supervision.restarts import OneForOne, Restart, RunsInARow

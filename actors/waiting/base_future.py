@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
+from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from types import NoneType
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, cast
 
 import pykka
 
@@ -102,13 +103,50 @@ class BaseFuture(Future[V_co], pykka.Future[Any], Traceable):
         return object.__repr__(self)  # Pykka's names the class of Pykka
 
 
-class DerivedFuture(BaseFuture[R]):
+class PromisedFuture(BaseFuture[V_co]):
+    """A future whose end a promise tells."""
+
+    __slots__ = ("_promise",)
+    _promise: Promise[V_co]
+
+    @abstractmethod
+    def _wait(self, timeout: float | None) -> Promise[V_co]:
+        """Return the promise once it is done; raises `Late` after `timeout` seconds."""
+
+    def result(self, timeout: float | None = None) -> V_co:
+        promise = self._wait(timeout)
+        error = promise.error()
+        if error is None:
+            return promise.get()
+        try:
+            raise error
+        finally:
+            del error, promise, self  # the error refers to this frame by its traceback, and must not by it to itself
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        return self._wait(timeout).error()
+
+    def done(self) -> bool:
+        return self._promise.done
+
+    def running(self) -> bool:
+        return not self._promise.done
+
+    def cancelled(self) -> bool:
+        return isinstance(self._promise.error(), CancelledError)
+
+    def add_done_callback(self, callback: Callable[[Self], object]) -> None:
+        checked_plain("a done callback", callback)
+        self._promise.when_done(lambda: callback(self))
+
+
+class DerivedFuture(PromisedFuture[R]):
     """The future of what `make` makes of the values of `sources`, once all are there; or of their first error.
 
     `make` is called once, on a lent thread, in the context of the thread that derives. Callbacks are called on that thread.
     """
 
-    __slots__ = ("_decided", "_ends", "_lock", "_make", "_origin", "_promise", "_sources")
+    __slots__ = ("_decided", "_ends", "_lock", "_make", "_origin", "_sources")
 
     def __init__(self, sources: Sequence[Member[Any]], make: Callable[[list[Any]], R]) -> None:
         self._sources = sources
@@ -147,19 +185,6 @@ class DerivedFuture(BaseFuture[R]):
         else:
             self._promise.set(ending.value)
 
-    def result(self, timeout: float | None = None) -> R:
-        promise = self._wait(timeout)
-        error = promise.error()
-        if error is None:
-            return promise.get()
-        try:
-            raise error
-        finally:
-            del error, promise, self  # the error refers to this frame by its traceback, and must not by it to itself
-
-    def exception(self, timeout: float | None = None) -> BaseException | None:
-        return self._wait(timeout).error()
-
     def _wait(self, timeout: float | None) -> Promise[R]:
         checked_wait("result", timeout)
         if not waited(self._promise, self.awaited, timeout):
@@ -176,25 +201,12 @@ class DerivedFuture(BaseFuture[R]):
     def expects(self, place: int) -> bool:
         return not self._decided
 
-    def done(self) -> bool:
-        return self._promise.done
-
-    def running(self) -> bool:
-        return not self._promise.done
-
-    def cancelled(self) -> bool:
-        return isinstance(self._promise.error(), CancelledError)
-
     def cancel(self) -> bool:
         sources = self._sources
         cancelled = self._promise.fail(CancelledError("a derived future was cancelled"))
         if cancelled:
             cancel_all(sources)
         return cancelled
-
-    def add_done_callback(self, callback: Callable[[Self], object]) -> None:
-        checked_plain("a done callback", callback)
-        self._promise.when_done(lambda: callback(self))
 
     def __repr__(self) -> str:
         return f"<derived from {self._origin}: {self.state}>"
@@ -211,13 +223,7 @@ def _made(make: Callable[[list[Any]], R], sources: Sequence[Member[Any]]) -> End
         return Failure(error)
 
 
-class Awaitable(Protocol):
-    """A future that tells of its end."""
-
-    def add_done_callback(self, callback: Callable[[Any], object]) -> None: ...
-
-
-def until_done(future: Awaitable, awaits: Callable[[], Awaited]) -> Generator[Any, None, None]:
+def until_done(future: BaseFuture[Any], awaits: Callable[[], Awaited]) -> Generator[Any, None, None]:
     """Suspend the present coroutine until `future` is done; a cancelled task does not cancel it.
 
     Raises:
