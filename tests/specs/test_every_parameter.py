@@ -13,7 +13,7 @@ from understudy.orchestration.supervision.restarts import Strategy
 from understudy.providers.http.model_client import HttpModel
 from understudy.specs.builders.definitions import STRATEGIES
 from understudy.specs.checks.model_clients import OPTIONS
-from understudy.specs.grammar import agent, criteria, groups, memory, named
+from understudy.specs.grammar import agent, groups, memory, named
 from understudy.specs.grammar.grammar import Grammar, keys_of
 from understudy.vocabulary.runs.callbacks import AgentCallback
 
@@ -27,9 +27,9 @@ GRAMMARS: dict[Callable[..., object], type[Grammar]] = {
     us.InMemoryMemory: memory.InMemoryGrammar,
     us.WindowedMemory: memory.WindowedGrammar,
     us.PersistentMemory: memory.PersistentGrammar,
-    us.MaxIterationsCriteria: criteria.MaxIterationsGrammar,
-    us.KeywordCriteria: criteria.KeywordGrammar,
-    us.StructuredOutputCriteria: criteria.StructuredOutputGrammar,
+    us.MaxIterationsCriteria: agent.MaxIterationsGrammar,
+    us.KeywordCriteria: agent.KeywordGrammar,
+    us.StructuredOutputCriteria: agent.StructuredOutputGrammar,
     us.LoggingCallback: named.LoggingGrammar,
     us.InputGuardrail: named.InputGuardrailGrammar,
     us.OutputGuardrail: named.OutputGuardrailGrammar,
