@@ -12,8 +12,7 @@ from understudy.actors.run_view.log import Diverged
 from understudy.errors import AgentCrashed, had_its_retries
 from understudy.orchestration.agent.compaction.decisions import lasting_summary
 from understudy.orchestration.agent.feed_checks import checked_history
-from understudy.orchestration.agent.transcript import check_answered
-from understudy.orchestration.agent.window import count_new
+from understudy.orchestration.agent.transcript import check_answered, count_new
 from understudy.vocabulary.backoff import backoff_wait
 from understudy.vocabulary.checks import WrongReturn, found_instead
 from understudy.vocabulary.messages import Message
