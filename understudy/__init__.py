@@ -275,12 +275,6 @@ if TYPE_CHECKING:
         OutputGuardrail as OutputGuardrail,
     )
     from understudy.vocabulary.runs.handles import Future as Future, RunHandle as RunHandle, RunStatus as RunStatus
-    from understudy.vocabulary.runs.left_runs import (
-        ChangedRun as ChangedRun,
-        LeftRun as LeftRun,
-        ParkedRun as ParkedRun,
-        WaitingRun as WaitingRun,
-    )
     from understudy.vocabulary.runs.memory import (
         ConversationKey as ConversationKey,
         InMemoryMemory as InMemoryMemory,
@@ -310,7 +304,13 @@ if TYPE_CHECKING:
         PausedRun as PausedRun,
         PauseStore as PauseStore,
     )
-    from understudy.vocabulary.runs.stored_runs import StoredRunStatus as StoredRunStatus
+    from understudy.vocabulary.runs.stored_runs import (
+        ChangedRun as ChangedRun,
+        LeftRun as LeftRun,
+        ParkedRun as ParkedRun,
+        StoredRunStatus as StoredRunStatus,
+        WaitingRun as WaitingRun,
+    )
     from understudy.vocabulary.runs.streams import RunStream as RunStream
     from understudy.vocabulary.tools.artifact_reader import read_artifact as read_artifact
     from understudy.vocabulary.tools.decorator import tool as tool
@@ -607,8 +607,13 @@ else:
             "PauseStore",
             "PausedRun",
         ),
-        "understudy.vocabulary.runs.left_runs": ("ChangedRun", "LeftRun", "ParkedRun", "WaitingRun"),
-        "understudy.vocabulary.runs.stored_runs": ("StoredRunStatus",),
+        "understudy.vocabulary.runs.stored_runs": (
+            "ChangedRun",
+            "LeftRun",
+            "ParkedRun",
+            "StoredRunStatus",
+            "WaitingRun",
+        ),
         "understudy.vocabulary.tools.reconciling": ("CannotTell", "DidNotHappen", "Happened", "Reconciliation"),
         "understudy.vocabulary.actors.system_events": (
             "ActorBackedOff",

@@ -12,8 +12,7 @@ from understudy.actors.cells.seated_cell import Addresses
 from understudy.vocabulary.runs.conversations import Erased
 from understudy.vocabulary.runs.memory import ConversationKey, InMemoryMemory, Memory
 
-from .memory_actor import AnyMessage, Clear, MemoryActor
-from .origin import MemoryOrigin, key_of
+from .memory_actor import AnyMessage, Clear, MemoryActor, MemoryOrigin, key_of
 
 if TYPE_CHECKING:
     from understudy.actors.stores.store import Store

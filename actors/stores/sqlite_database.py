@@ -16,8 +16,7 @@ from understudy.actors.stores import sqlite_file
 from understudy.actors.threads.forked import Stage, at_fork
 from understudy.actors.threads.run_elsewhere import run_elsewhere
 
-from .database import OpenSql, Sql
-from .figures import StoreFigures
+from .database import OpenSql, Sql, StoreFigures
 from .process_locks import ProcessLocks, process_locks
 from .sqlite_job import Job
 from .sqlite_writer import SQLiteWriter

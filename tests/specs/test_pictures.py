@@ -22,8 +22,7 @@ from understudy import (
 )
 from understudy.orchestration import Runner
 from understudy.specs.drawing import layout
-from understudy.specs.drawing.layout import picture_of
-from understudy.specs.drawing.picture import Box, Part, Picture
+from understudy.specs.drawing.layout import Box, Part, Picture, picture_of
 from understudy.vocabulary.context.session import RunContext
 
 
