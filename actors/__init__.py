@@ -1,12 +1,12 @@
 """The runtime: actors on threads that carry out what machines decide."""
 
 from understudy.actors.actor.actor import Actor
+from understudy.actors.actor.commands import Timer
 from understudy.actors.actor.ref import ActorRef
 from understudy.actors.actor.supervisor_ref import SupervisorRef
-from understudy.actors.actor.timers import Timer
 from understudy.actors.cells.subscriptions import Subscription
 from understudy.actors.memory.persistent import PersistentMemory
-from understudy.actors.stores.figures import StoreFigures
+from understudy.actors.stores.database import StoreFigures
 from understudy.actors.system.actor_system import ActorSystem
 from understudy.actors.system.agent_ref import AgentRef
 from understudy.actors.system.default_system import configure, current_system

@@ -5,7 +5,7 @@ from understudy.providers.google.gemini import Gemini
 from understudy.providers.google.vertex import Vertex
 from understudy.providers.http.client_options import ClientOptions
 from understudy.providers.http.credentials import Secret
-from understudy.providers.http.limits.figures import LimitFigures
+from understudy.providers.http.limits.limiter import LimitFigures
 from understudy.providers.http.limits.registry import limit_figures, set_limits
 from understudy.providers.http.retries import Timing
 from understudy.providers.offline.doubles import FunctionModel, ScriptedModel

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Unpack
 
 from understudy.providers.anthropic import wire
-from understudy.providers.anthropic.betas import beta_header, checked_betas
+from understudy.providers.anthropic.client import beta_header, checked_betas
 from understudy.providers.anthropic.stream import AnthropicStream
-from understudy.providers.google.vertex_model import API_VERSION, VertexModel
+from understudy.providers.google.vertex import API_VERSION, VertexModel
 from understudy.providers.http.client_options import ClientOptions
 from understudy.providers.http.credentials import KeyLike, Secret
 from understudy.vocabulary.messages import JsonObject, ModelRequest, ModelTurn

@@ -10,7 +10,7 @@ with clerk.override(model=model):
 """
 
 from understudy.providers import FunctionModel, ScriptedModel
-from understudy.providers.offline.scripted_pieces import pieces
+from understudy.providers.offline.doubles import pieces
 from understudy.vocabulary.messages import calls, says
 
 __all__ = ["FunctionModel", "ScriptedModel", "calls", "pieces", "says"]

@@ -9,7 +9,7 @@ When a message raises, the lifecycle asks the supervisor what to do. A lone acto
 a group is halted from last to first and begun from first to last. The machine of the group in `orchestration/supervision`
 decides that; the `SupervisorCell` feeds events to it, and carries out its commands to the `members`. After too many failures
 all members are given up, and the parent is told. Messages to an actor that is down or stopped are dead letters. An ask that is
-late is answered at its deadline (`ask_expiry`), and `time_limited_cell` gives up messages that hang.
+late is answered at its deadline (`ask_future`), and `time_limited_cell` gives up messages that hang.
 
 An actor goes out when it is stopped, ends itself, or fails without a restart: `on_stop` is called, its watchers get a `Down`,
 its timers end, and its mailbox is closed. `endpoint` has the protocols by which these files know a cell.

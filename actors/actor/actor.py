@@ -19,9 +19,9 @@ from understudy.vocabulary.context.ancestry import next_hops
 from understudy.vocabulary.other_names import OF_ACTORS, explains_attributes
 from understudy.vocabulary.runs.handles import Future
 
+from .commands import Timer
 from .endpoint import Endpoint
 from .ref import ActorRef
-from .timers import Timer
 
 if TYPE_CHECKING:
     from concurrent.futures import Future as StandardFuture

@@ -22,22 +22,20 @@ from understudy.actors.cells.mailbox import MailboxQueue, Put
 from understudy.actors.threads.alarms import ring_at
 from understudy.actors.threads.promise import Promise
 from understudy.diagnostics import emit
-from understudy.errors import AgentCrashed, AgentDown, in_words
+from understudy.errors import AgentCrashed, AgentDown, MailboxFull, in_words
 from understudy.orchestration.supervision.restarts import Restart
 from understudy.vocabulary.actors.messages import Down, Mailbox
+from understudy.vocabulary.actors.system_events import LostBecause
 from understudy.vocabulary.context.ancestry import ActorLink, ChainAndHops, current_ancestry, enter_hops
 
-from .commands import Command, Timed, nothing
+from .commands import Command, Timed, Timer, nothing
 from .endpoint import ActorState
-from .incarnation import Incarnation
-from .lifecycle import Lifecycle
+from .lifecycle import Incarnation, Lifecycle
 from .members import IsCurrent, OnDone, always
 from .message_cell import MessageCell
-from .proxy_messages import PROXY_MESSAGES, CallersMistake, handle_proxy_message
+from .proxy import PROXY_MESSAGES, CallersMistake, handle_proxy_message
 from .ref import ActorRef
 from .supervisor import SupervisorCell
-from .timers import Timer
-from .unhandled import is_dead_letter, lost_because
 
 
 class ActorCell(MessageCell):
@@ -322,3 +320,24 @@ class ActorCell(MessageCell):
             message = envelope.message
             sent = message.message if type(message) is Timed else message
             self.events.dead_letter(self.address, lost_because(fate, error, self.state), envelope, sent)
+
+
+def is_dead_letter(envelope: Envelope, error: BaseException) -> bool:
+    """Whether a message that was not handled is a user's, and nobody else sees to it."""
+    message = envelope.message
+    if type(message) is Timed:
+        return isinstance(error, MailboxFull)  # other timers end with the object that set them
+    return envelope.on_lost is None and type(message) is not Command and type(message) is not Down
+
+
+def lost_because(fate: Fate, error: BaseException, state: ActorState) -> LostBecause:
+    """Return why an actor in `state` did not handle a message that ended with `error`."""
+    if fate is Fate.EXPIRED:
+        return "expired"
+    if fate is Fate.CANCELLED:
+        return "cancelled"
+    if isinstance(error, MailboxFull):
+        return "mailbox_full"
+    if state == "down":
+        return "given_up"
+    return "stopped" if error.__cause__ is None else "no_thread"

@@ -14,8 +14,8 @@ from understudy.actors.threads.promise import Promise
 from understudy.vocabulary.actors.messages import Down
 from understudy.vocabulary.context.ancestry import ChainAndHops, Link
 
+from .commands import Timer
 from .members import IsCurrent, Member, OnDone
-from .timers import Timer
 
 if TYPE_CHECKING:
     from pykka._actor import ActorInbox

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from understudy.actors.cells.dead_letters import type_name
-from understudy.actors.cells.event_lines import is_logged, write_line
-from understudy.actors.cells.event_stream import EventStream
+from understudy.actors.cells.event_stream import EventStream, is_logged, write_line
 from understudy.vocabulary.actors.system_events import (
     ActorBackedOff,
     ActorFailed,

@@ -5,25 +5,136 @@ All of it happens on the actor's own thread, between two messages.
 
 from __future__ import annotations
 
+import contextvars
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
 from logging import ERROR
 from math import inf
+from typing import cast
 
-from understudy.actors.cells.down import ActorDead
+from understudy.actors.cells.dead_letters import ActorDead
 from understudy.diagnostics import emit
-from understudy.errors import AgentDown, in_words
+from understudy.errors import AgentDown, MailboxFull, in_words
 from understudy.orchestration.supervision.restarts import LONGEST_BACKOFF
 from understudy.vocabulary.actors.messages import Down
+from understudy.vocabulary.context.ancestry import ChainAndHops, enter_work
 
-from .commands import nothing
-from .endpoint import ActorState, OwnedCell
+from .actor import Actor, attach
+from .commands import Timed, Timer, nothing
+from .endpoint import ActorState, Endpoint, OwnedCell
 from .event_notices import tell_begun, tell_delay, tell_failed, tell_given_up, tell_stopped
-from .incarnation import Incarnation
 from .members import IsCurrent, OnDone
 from .supervisor import SupervisorCell
-from .watchers import Watchers
+
+
+class Incarnation:
+    """Makes the objects of one actor, calls their hooks, and keeps their timers. For the actor's own thread.
+
+    Args:
+        make: makes an object; called again for each restart.
+        ancestry: the chain and the hops of its code, where no message brings others.
+    """
+
+    __slots__ = ("_make", "_timers", "context", "kind")
+
+    def __init__(self, make: Callable[[], object], ancestry: ChainAndHops) -> None:
+        self.context = contextvars.Context()
+        """The context of hooks and timers, which have no sender."""
+        self.context.run(enter_work, ancestry)
+        self._make = make
+        self.kind: type = make if isinstance(make, type) else Actor
+        """The class of the last object, known before its `on_start`."""
+        self._timers: tuple[Timer, ...] = ()
+
+    def make(self, cell: OwnedCell) -> Actor[object]:
+        """Return a new object that has started. Raises what its class or its `on_start` raises."""
+        return self.context.run(self._made, cell)
+
+    def _made(self, cell: OwnedCell) -> Actor[object]:
+        made = self._make()
+        if not isinstance(made, Actor):
+            raise TypeError(f"{cell.address}: spawn must be given what makes an Actor, and it made {made!r}")
+        actor = cast("Actor[object]", made)
+        attach(actor, cell)
+        self.kind = type(actor)
+        actor.on_start()
+        return actor
+
+    def vacate(self, cell: OwnedCell) -> Actor[object] | None:
+        """Drop the object and cancel its timers; return it, or None if there was none."""
+        old, cell.behaviour = cell.behaviour, None
+        timers, self._timers = self._timers, ()
+        for timer in timers:
+            timer.cancel()
+        if old is None:
+            return None
+        assert isinstance(old, Actor)  # what `make` made
+        return cast("Actor[object]", old)
+
+    def guard(self, address: str, what: str, call: Callable[[], object]) -> None:
+        """Run a hook; its failure is logged, and nothing else comes of it."""
+        try:
+            self.context.run(call)
+        except BaseException:
+            emit(ERROR, "hook_failed", {"actor": address}, "%s: %s failed", address, what, exc_info=True)
+
+    def timer(self, cell: Endpoint, first: float, message: object, period: float | None) -> Timer:
+        """Send a message to the actor later; the timer ends with the object that sets it."""
+        for seconds in (first, period):
+            if seconds is not None and not seconds >= 0:
+                raise ValueError(f"a timer's seconds must not be negative, got {seconds!r}")
+        if period == 0:
+            raise ValueError("a periodic timer needs more than 0 seconds")
+        timer = Timer(partial(_send, cell, message), first, period)
+        self._timers = (*[t for t in self._timers if t.is_active], timer)
+        return timer
+
+    def has_set(self, timer: Timer) -> bool:
+        """Whether the present object has set `timer`, and not an earlier one."""
+        return timer in self._timers
+
+
+def _send(cell: Endpoint, message: object, timer: Timer, taken: Callable[[], None]) -> None:
+    def go_on(error: BaseException) -> None:
+        if isinstance(error, MailboxFull):  # this message is lost, but the timer goes on
+            taken()
+
+    cell.tell(Timed(message, taken, timer), on_lost=go_on)
+
+
+class Watchers:
+    """Callbacks that hear that an actor is down, each once."""
+
+    __slots__ = ("_last", "_lock", "_waiting")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        """Guards both: a watcher that is added while the others are told hears once, from one of the two threads."""
+        self._waiting: dict[object, Callable[[Down], object]] = {}
+        self._last: Down | None = None
+
+    def add(self, key: object, watcher: Callable[[Down], object]) -> None:
+        """Have `watcher` called once; at once if the actor is down. A key hears once."""
+        with self._lock:
+            last = self._last
+            if last is None:
+                self._waiting[key] = watcher
+        if last is not None:
+            watcher(last)
+
+    def take(self, down: Down) -> list[Callable[[Down], object]]:
+        """Note that the actor is down, and return the watchers to call."""
+        with self._lock:
+            self._last = down
+            waiting, self._waiting = self._waiting, {}
+        return list(waiting.values())
+
+    def renew(self) -> None:
+        """Note that the actor works again."""
+        with self._lock:
+            self._last = None
 
 
 class Lifecycle:

@@ -9,7 +9,7 @@ from math import inf
 from typing import NoReturn
 
 from understudy.actors.cells.cell import Cell
-from understudy.actors.cells.down import ActorDead
+from understudy.actors.cells.dead_letters import ActorDead
 from understudy.actors.cells.envelope import Envelope, Fate
 from understudy.actors.cells.mailbox import QUEUED, Put
 from understudy.actors.threads.pool import on_a_pool_thread

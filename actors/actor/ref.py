@@ -26,11 +26,9 @@ from understudy.vocabulary.context.ancestry import chain_and_hops, enter_ancestr
 from understudy.vocabulary.context.scope import current_scope, enter_scope, has_scope
 from understudy.vocabulary.runs.handles import Future
 
-from .ask_expiry import answer_by, expire
-from .ask_future import AskFuture, StopFuture, wait_for_reply
+from .ask_future import AskFuture, StopFuture, answer_by, expire, wait_for_reply
 from .endpoint import Endpoint
-from .proxy import ActorProxy
-from .proxy_messages import PROXY_MESSAGES
+from .proxy import PROXY_MESSAGES, ActorProxy
 
 if TYPE_CHECKING:
     from pykka._actor import ActorInbox as PykkaInbox

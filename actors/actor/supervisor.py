@@ -13,10 +13,12 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from logging import ERROR
 from typing import TypeAlias
 
 from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.threads.alarms import ring_at
+from understudy.diagnostics import emit
 from understudy.errors import AgentDown
 from understudy.orchestration.supervision.group_events import (
     Begin,
@@ -49,10 +51,16 @@ from understudy.orchestration.supervision.group_events import (
 )
 from understudy.orchestration.supervision.group_machine import handle
 from understudy.orchestration.supervision.group_state import GroupState
-from understudy.orchestration.supervision.restarts import LONGEST_BACKOFF, Directive, Restart, RestartBudget, Strategy
+from understudy.orchestration.supervision.restarts import (
+    DIRECTIVES,
+    LONGEST_BACKOFF,
+    Directive,
+    Restart,
+    RestartBudget,
+    Strategy,
+)
 from understudy.vocabulary.actors.system_events import Escalated
 
-from .decider import wanted_directive
 from .event_notices import tell_delay
 from .members import IsCurrent, Member, OnDone, always, give_up_in_time
 
@@ -310,3 +318,27 @@ class SupervisorCell:
 
         with suppress(RuntimeError):  # no thread for the clock: the next message tries it
             ring_at(time.monotonic() + LONGEST_BACKOFF, try_again)
+
+
+def wanted_directive(strategy: Strategy, error: BaseException, name: str) -> Directive:
+    """Return what the decider wants; "restart" without one, "escalate" if it fails or returns no directive.
+
+    Args:
+        strategy: has the decider, or none.
+        error: the failure.
+        name: the group's address, for the log.
+    """
+    if strategy.decider is None:
+        return "restart"
+    try:
+        wanted: object = strategy.decider(error)
+        for directive in DIRECTIVES:
+            if isinstance(wanted, str) and wanted == directive:
+                return directive
+        expected = ", ".join(DIRECTIVES)
+        text = "%s: the failure escalates: its decider must return %s; got %r"
+        emit(ERROR, "decider_failed", {"actor": name}, text, name, expected, wanted)
+    except BaseException:  # also SystemExit, which would end this actor's thread before anything is decided
+        text = "%s: the failure escalates: its decider failed"
+        emit(ERROR, "decider_failed", {"actor": name}, text, name, exc_info=True)
+    return "escalate"

@@ -17,7 +17,7 @@ from understudy.actors.cells.envelope import Envelope, Fate
 from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.threads import cancel_hooks
 from understudy.actors.threads.alarms import ring_at
-from understudy.actors.threads.work import Work
+from understudy.actors.threads.pool import Work
 from understudy.diagnostics import emit
 from understudy.errors import AgentCrashed
 from understudy.orchestration.supervision.restarts import Restart

@@ -23,7 +23,7 @@ from understudy.errors import ActorError, AgentCrashed, AgentDown, MailboxFull, 
 from understudy.vocabulary.actors.messages import DEFAULT_ASK_TIMEOUT, DEFAULT_CAPACITY
 from understudy.vocabulary.context.ancestry import ChainAndHops, enter_work
 
-from .down import ActorDead
+from .dead_letters import ActorDead
 from .envelope import HANDLED, Behaviour, Envelope, Fate, new_envelope
 from .mailbox import FULL, QUEUED, WAKE, MailboxQueue, Put
 from .pykka_cell import PykkaCell

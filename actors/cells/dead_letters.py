@@ -8,8 +8,19 @@ from collections import deque
 from collections.abc import Callable
 from logging import WARNING
 
+import pykka
+
 from understudy.diagnostics import emit
+from understudy.errors import AgentDown
 from understudy.vocabulary.actors.system_events import DeadLetter, LostBecause
+
+
+class ActorDead(AgentDown, pykka.ActorDeadError):
+    """An actor takes no messages: it has stopped, is given up, or has no thread."""
+
+
+ActorDead.__name__ = "AgentDown"  # error texts name the class that users catch
+
 
 KEPT = 100  # Enough to see a pattern.
 LOGGED = 10  # Enough lines to say what is wrong; a thousand would hide everything else.

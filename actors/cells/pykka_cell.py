@@ -6,17 +6,97 @@ They are `_create_actor_inbox`, `_create_future` and `_start_actor_loop`. Here t
 
 from __future__ import annotations
 
+import contextlib
+import queue
 import threading
 from abc import abstractmethod
-from typing import NoReturn, Self, cast
+from functools import partial
+from typing import Any, NoReturn, Protocol, Self, cast
 
 import pykka
+from pykka import messages
 
 from understudy.actors.threads.promise import Promise
 
-from .counted import Counted
-from .envelope import Envelope, new_envelope
-from .pykka_inbox import STOP, ForeignEnvelope, StopView, promise_for
+from .envelope import Envelope, Fate, new_envelope
+
+STOP: type = messages._ActorStop  # pyright: ignore[reportPrivateUsage]
+"""The message by which Pykka stops an actor."""
+
+
+class ForeignEnvelope(Protocol):
+    """Pykka's envelope: a message, and the future of the reply, if somebody waits for one."""
+
+    @property
+    def message(self) -> Any: ...
+
+    @property
+    def reply_to(self) -> pykka.Future[Any] | None: ...
+
+
+def copy_to(future: pykka.Future[Any], promise: Promise[Any]) -> None:
+    """Set a future of Pykka's once `promise` is done."""
+    promise.when_done(partial(_copy, promise, future))
+
+
+def promise_for(future: pykka.Future[Any]) -> Promise[object]:
+    """Return a promise that sets a future of Pykka's when it is done."""
+    promise: Promise[object] = Promise()
+    copy_to(future, promise)
+    return promise
+
+
+def _copy(promise: Promise[Any], future: pykka.Future[Any]) -> None:
+    error = promise.error()
+    with contextlib.suppress(queue.Full):  # somebody else has set it
+        if error is None:
+            future.set(promise.get())
+        else:
+            future.set_exception((type(error), error, error.__traceback__))
+
+
+class StopView:
+    """The stop event of an actor as Pykka reads it. It stores nothing, so it is right in a forked child too."""
+
+    __slots__ = ("_actor",)
+
+    def __init__(self, actor: PykkaCell) -> None:
+        self._actor = actor
+
+    def is_set(self) -> bool:
+        return self._actor.has_stopped(0.0)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        return self._actor.has_stopped(timeout)
+
+    def set(self) -> NoReturn:
+        raise TypeError("an actor is stopped by stop(), not by its event")
+
+    clear = set
+
+
+class Counted:
+    """What every actor counts. A class that derives from it makes both attributes in its constructor."""
+
+    __slots__ = ()
+
+    _counting: threading.Lock
+    """Guards the counts that several threads may raise at once."""
+    _counts: list[int]
+    """By fate."""
+
+    def _count(self, fate: Fate) -> None:
+        with self._counting:  # an addition reads and writes: of two at once, one would be lost
+            self._counts[fate] += 1
+
+    def count_failure(self) -> None:
+        """Count a failure in a part of this actor that runs elsewhere, such as the driver of a run."""
+        self._count(Fate.FAILED)
+
+    @property
+    def counts(self) -> dict[Fate, int]:
+        """How many messages ended in which way."""
+        return {fate: self._counts[fate] for fate in Fate}
 
 
 class PykkaCell(Counted, pykka.Actor):

@@ -13,23 +13,23 @@ from __future__ import annotations
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from enum import Enum, auto
 from itertools import count
 from logging import ERROR
 from math import inf
-from typing import ClassVar, Generic
+from typing import ClassVar, Generic, TypeVar
 
 from understudy.actors.threads.alarms import ring_at
 from understudy.diagnostics import emit
 from understudy.vocabulary.actors.system_events import LostBecause
 
-from .dead_letters import type_name
-from .down import ActorDead
+from .dead_letters import ActorDead, type_name
 from .envelope import HANDLED, Envelope, Fate
 from .event_stream import EventStream
 from .pykka_cell import PykkaCell
-from .seats import E, Lose, Seats, Waiting
+from .seats import E, Lose, Seated, Seats, Waiting
 
 FATES: dict[LostBecause, Fate] = {"expired": Fate.EXPIRED, "cancelled": Fate.CANCELLED}
 """How a message ends that has no turn; as dead for every other reason."""
@@ -264,3 +264,41 @@ class SeatedCell(Seats[E], PykkaCell, Generic[E]):
             counts[HANDLED] = next(self._handled) - self._counts[HANDLED]
             self._counts[HANDLED] += 1
         return counts
+
+
+M = TypeVar("M", bound=Seated)
+
+
+class Addresses(Generic[M]):
+    """Cells by address. An address is free again when its cell is gone. Its owner guards it with a lock.
+
+    Args:
+        prefix: what the addresses begin with, such as "shop/tools".
+    """
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._cells: weakref.WeakValueDictionary[str, SeatedCell[M]] = weakref.WeakValueDictionary()
+        self._numbers: dict[str, count[int]] = {}
+        """Name -> what to try next behind it."""
+        self._closed = False
+
+    def free(self, name: str) -> str:
+        """Return an address for a name, with a number behind it if another cell has the name."""
+        address = f"{self._prefix}/{name}"
+        if address not in self._cells:
+            return address
+        numbers = self._numbers.setdefault(name, count(2))
+        tries = (f"{address}-{number}" for number in numbers)
+        return next(each for each in tries if each not in self._cells)
+
+    def add(self, cell: SeatedCell[M]) -> None:
+        """Note a new cell, which takes the place of one before it at its address; it is stopped if the system is."""
+        self._cells[cell.address] = cell
+        if self._closed:
+            cell.stop()
+
+    def close(self) -> list[SeatedCell[M]]:
+        """Return all cells, for their owner to stop them; those that come later are stopped at once."""
+        self._closed = True
+        return list(self._cells.values())

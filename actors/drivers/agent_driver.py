@@ -11,7 +11,7 @@ from math import inf
 from typing import TYPE_CHECKING, assert_never
 
 from understudy.actors.cells.envelope import Fate
-from understudy.actors.memory.attempts import MemoryFailed
+from understudy.actors.memory.access import MemoryFailed
 from understudy.actors.run_view.errors import model_failure, model_time, streamed_time, timed_out
 from understudy.actors.run_view.run_lines import tell_late_driver
 from understudy.actors.runs.agent_record import AgentRunRecord

@@ -4,27 +4,77 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, cast
+from math import inf
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
-from understudy.actors.run_view.errors import LOADING, STORING
+from understudy.actors.run_view.errors import LOADING, STORING, memory_failure
 from understudy.actors.run_view.log import Diverged
+from understudy.errors import AgentCrashed, had_its_retries
 from understudy.orchestration.agent.compaction.decisions import lasting_summary
 from understudy.orchestration.agent.feed_checks import checked_history
-from understudy.orchestration.agent.transcript import check_answered
-from understudy.orchestration.agent.window import count_new
+from understudy.orchestration.agent.transcript import check_answered, count_new
+from understudy.vocabulary.backoff import backoff_wait
 from understudy.vocabulary.checks import WrongReturn, found_instead
 from understudy.vocabulary.messages import Message
 from understudy.vocabulary.runs.compacted_memory import CompactedMemory, SummaryMemory
 from understudy.vocabulary.runs.memory import ConversationKey, Memory
 
-from .attempts import use_memory
 from .conversation_queue import ConversationUser, Lease
-from .memory_actor import Append, Load, MemoryUser
-from .stored_memory import StoredMemory
+from .memory_actor import Append, Load, MemoryActor, MemoryMessage, MemoryRaised, MemoryUser
+from .persistent import StoredMemory
 
 if TYPE_CHECKING:
     from understudy.orchestration import AgentRun
     from understudy.vocabulary.runs.memory import Memory
+
+
+T = TypeVar("T")
+ATTEMPTS = 3  # The memory's failures in one step after which the run ends, as many as failures of its driver.
+PAUSE = 0.1  # Seconds before the second attempt; doubled for the third.
+
+
+class MemoryFailed(Exception):
+    """A memory went on failing: the run is to end, and its agent has not failed.
+
+    Attributes:
+        error: what the run ends with.
+    """
+
+    def __init__(self, error: AgentCrashed) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+def use_memory(record: MemoryUser, epoch: int, doing: str, actor: MemoryActor, message: MemoryMessage[T]) -> T:
+    """Have a memory handle a message, again if it fails in its own code. On the thread of the run's driver.
+
+    Raises:
+        MemoryFailed: it failed too often, or another attempt cannot help or is not left.
+        Stale: the run is over or in other hands; also between two attempts.
+        UnderstudyError: as `MemoryActor.call`.
+    """
+    causes: tuple[BaseException, ...] = ()
+    while True:
+        try:
+            return record.through_outage(epoch, partial(actor.call, record, epoch, doing, message))
+        except MemoryRaised as raised:
+            causes = (*causes, raised.cause)
+        if actor.is_down or not _may_try_again(record, causes):
+            raise MemoryFailed(memory_failure(record, causes))
+        record.begin_step(epoch, doing)  # the time of a use begins anew with it
+        record.scope.sleep(_pause(causes))
+
+
+def _pause(causes: tuple[BaseException, ...]) -> float:
+    return backoff_wait(PAUSE, inf, len(causes) - 1)
+
+
+def _may_try_again(record: MemoryUser, causes: tuple[BaseException, ...]) -> bool:
+    """Whether there is another attempt; if so, take one of the run's retries."""
+    cause, left = causes[-1], record.scope.remaining()
+    if len(causes) >= ATTEMPTS or isinstance(cause, WrongReturn) or had_its_retries(cause):
+        return False
+    return (left is None or left > _pause(causes)) and record.scope.take_retry(cause)
 
 
 class RememberedRun(ConversationUser, MemoryUser, Protocol):

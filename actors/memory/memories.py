@@ -7,13 +7,12 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING
 
-from understudy.actors.cells.addresses import Addresses
 from understudy.actors.cells.event_stream import EventStream
+from understudy.actors.cells.seated_cell import Addresses
 from understudy.vocabulary.runs.conversations import Erased
 from understudy.vocabulary.runs.memory import ConversationKey, InMemoryMemory, Memory
 
-from .memory_actor import AnyMessage, Clear, MemoryActor
-from .origin import MemoryOrigin, key_of
+from .memory_actor import AnyMessage, Clear, MemoryActor, MemoryOrigin, key_of
 
 if TYPE_CHECKING:
     from understudy.actors.stores.store import Store

@@ -8,12 +8,16 @@ are refused meanwhile.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from logging import WARNING
 from math import inf
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from types import MethodType
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
+from understudy.actors.cells.dead_letters import type_name
 from understudy.actors.cells.envelope import CANCELLED, FAILED, HANDLED
 from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.cells.seated_cell import Entered, SeatedCell
@@ -23,17 +27,192 @@ from understudy.actors.stores.database import may_pass
 from understudy.actors.threads.promise import Promise
 from understudy.actors.waiting.awaited import link_of_thing
 from understudy.actors.waiting.graph import graph
+from understudy.diagnostics import emit
 from understudy.errors import AgentDown, RunError, RunTimedOut, UnderstudyError, in_words
+from understudy.orchestration.definitions.method_checks import fault_of_memory
 from understudy.orchestration.supervision.call_time import GRACE
-from understudy.vocabulary.actors.system_events import LostBecause
-from understudy.vocabulary.checks import WrongReturn
+from understudy.orchestration.supervision.restarts import RunsInARow, decide
+from understudy.vocabulary.actors.system_events import ActorFailed, ActorGivenUp, ActorRestarted, LostBecause
+from understudy.vocabulary.checks import WrongReturn, found_instead
 from understudy.vocabulary.context.ancestry import current_ancestry
+from understudy.vocabulary.context.run_values import values_of_run
 from understudy.vocabulary.context.scope import Scope, enter_scope, leave_scope
-from understudy.vocabulary.runs.memory import ConversationKey, Memory
+from understudy.vocabulary.runs.memory import (
+    ConversationKey,
+    InMemoryMemory,
+    Memory,
+    MemoryLike,
+    WindowedMemory,
+    makes_memory,
+    never_blocks,
+)
 
-from .origin import MemoryOrigin
-from .persistent import PersistentMemory
-from .restarts import MemoryRestarts
+from .persistent import PersistentMemory, in_system, persistent_in
+
+if TYPE_CHECKING:
+    from understudy.actors.stores.store import Store
+    from understudy.vocabulary.context.ancestry import Link
+    from understudy.vocabulary.runs.memory import ConversationKey
+
+
+def key_of(memory: MemoryLike) -> object:
+    """Return the key of a memory among actors: its identity, because a user's memory need not be hashable.
+
+    A bound method is a new object at each look-up, so its key is the method itself, which compares by value.
+    """
+    return memory if isinstance(memory, MethodType) else id(memory)
+
+
+class MemoryOrigin:
+    """Makes the object of a memory's actor, if it was not given.
+
+    Args:
+        memory: what the agent was given.
+        store: the system's, for a memory without one of its own.
+
+    Attributes:
+        given: the object that a restart keeps; None for one that is made.
+        is_quick: whether it is a memory of this package, which never blocks; it is there from the start.
+        persistent: the memory in a store, if it is one or a window of one. Its store is opened at the first message.
+        name: what the address ends with.
+    """
+
+    __slots__ = ("_make", "given", "is_quick", "key", "name", "persistent")
+
+    def __init__(self, memory: MemoryLike, store: Store) -> None:
+        self.key = memory
+        """Kept, so that nothing else gets its identity."""
+        self._make: Callable[[], object] | None = None
+        self.given: Memory | None = None
+        kind: type[object] = memory if isinstance(memory, type) else type(memory)
+        is_class = isinstance(memory, type)
+        self.is_quick = kind in (InMemoryMemory, WindowedMemory) if is_class else never_blocks(memory)
+        self.persistent: PersistentMemory | None = PersistentMemory() if memory is PersistentMemory else None
+        if not is_class:
+            self.persistent = persistent_in(memory)
+        if self.persistent is not None:
+            kept = self.persistent if is_class else cast(Memory, memory)
+            self._make = partial(in_system, kept, store)
+        elif not makes_memory(memory):
+            self.given = cast(Memory, memory)
+        elif self.is_quick:
+            self.given = memory()
+        else:
+            self._make = memory
+        made_by_user = self._make is not None and self.persistent is None
+        name = kind.__name__ if not made_by_user else str(getattr(memory, "__name__", kind.__name__))
+        self.name = name if name.isidentifier() else "memory"
+
+    @property
+    def takes_many(self) -> bool:
+        """Whether any number of threads may use the object at once."""
+        return self.is_quick or self.persistent is not None
+
+    def make(self) -> Memory:
+        """Return a new object. What its class or function raises is raised.
+
+        Raises:
+            WrongReturn: it is no memory.
+        """
+        assert self._make is not None
+        made = self._make()
+        if isinstance(made, type) or not isinstance(made, Memory):
+            raise WrongReturn(
+                f"{self.name}, given as memory, must make an object with load(), append() and clear(), "
+                f"got {found_instead(made)}"
+            )
+        if persistent_in(made) is not None:
+            raise WrongReturn(
+                f"{self.name}, given as memory, made a {type(made).__name__}: give the object itself, which opens its store "
+                "at the first use, so that runs can be granted their conversations there"
+            )
+        if fault := fault_of_memory(made):
+            raise WrongReturn(f"{self.name}, given as memory, made a {type(made).__name__}, which {fault}")
+        return made
+
+
+class Restarted(Protocol):
+    """The actor that is supervised."""
+
+    restarts: int
+
+    @property
+    def address(self) -> str:
+        """Its name."""
+        ...
+
+
+class MemoryRestarts:
+    """Restarts one memory after a failure, or gives it up for as long as nothing succeeds.
+
+    Args:
+        actor: the memory's.
+        events: where failures and restarts are told.
+    """
+
+    __slots__ = ("_actor", "_budget", "_events", "_failed", "_lock", "given_up")
+
+    def __init__(self, actor: Restarted, events: EventStream) -> None:
+        self._actor = actor
+        self._events = events
+        self._lock = threading.Lock()
+        """Guards the rest: a memory in a store handles many messages at once."""
+        self._budget = RunsInARow()
+        self._failed = False
+        """Whether it has failed since the last message that succeeded."""
+        self.given_up = False
+        """Whether it failed in too many conversations in a row."""
+
+    def failed(
+        self, cause: BaseException, message: object, conversation: ConversationKey, link: Link, *, again: bool
+    ) -> None:
+        """Decide about a failure.
+
+        Args:
+            cause: what the memory raised.
+            message: the message that failed; None if no object could be made.
+            conversation: what the message was about.
+            link: the run that sent the message.
+            again: whether a restart may help.
+        """
+        address = self._actor.address
+        values = values_of_run(link) | {"actor": address}
+        text = "%s did not start: %s" if message is None else "%s failed: %s"
+        emit(WARNING, "actor_failed", values, text, address, in_words(cause), exc_info=cause)
+        if self._events.wants(ActorFailed):
+            name = "" if message is None else type_name(message)
+            self._events.publish(ActorFailed(address=address, error=cause, message_type=name))
+        if not again:
+            return
+        with self._lock:
+            if self.given_up:
+                return
+            self._failed = True
+            restarts = decide("restart", "transient", self._budget, time.monotonic(), repr(conversation)) == "restart"
+            self.given_up = not restarts
+        if restarts:
+            self._restart()
+        elif self._events.wants(ActorGivenUp):
+            self._events.publish(ActorGivenUp(address=address, reason=cause))
+
+    def worked(self) -> None:
+        """Note that a message was handled."""
+        if not self._failed:
+            return
+        with self._lock:
+            self._failed = False
+            self._budget.worked()
+            was_given_up, self.given_up = self.given_up, False
+        if was_given_up:
+            self._restart()
+
+    def _restart(self) -> None:
+        with self._lock:
+            self._actor.restarts += 1
+            restarts = self._actor.restarts
+        if self._events.wants(ActorRestarted):
+            self._events.publish(ActorRestarted(address=self._actor.address, epoch=restarts, restarts=restarts))
+
 
 T = TypeVar("T")
 

@@ -17,8 +17,8 @@ from understudy.actors.stores.pauses import PauseTable
 from understudy.diagnostics import emit
 from understudy.errors import LeaseLost, StoreError, TokenLeased, TokenUsed, UnknownToken, in_words
 from understudy.vocabulary.checks import found_instead, named_safely
-from understudy.vocabulary.runs.left_runs import WaitingRun
 from understudy.vocabulary.runs.pause_store import LeasedPauseStore, PausedRun, PauseStore
+from understudy.vocabulary.runs.stored_runs import WaitingRun
 
 from .refusals import leased, used
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from understudy.errors import TokenUsed, UnknownToken
 from understudy.vocabulary.runs.conversations import NO_USER
-from understudy.vocabulary.runs.left_runs import WaitingRun
+from understudy.vocabulary.runs.stored_runs import WaitingRun
 
 from .refusals import leased, used
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.threads import cancel_hooks
 from understudy.actors.threads.forked import Stage, at_fork
-from understudy.actors.threads.work import Work
+from understudy.actors.threads.pool import Work
 from understudy.vocabulary.actors.system_events import WorkAbandoned, WorkOverdue
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import Literal
 
 from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.diagnostics import emit
-from understudy.vocabulary.context.origin import Origin, named_after
 from understudy.vocabulary.context.overlays import SessionOverlay
+from understudy.vocabulary.context.scope import Origin, named_after
 from understudy.vocabulary.context.session import RunContext
 from understudy.vocabulary.runs.callbacks import AgentCallback, action_of
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Literal
 
@@ -29,24 +28,13 @@ from .conversation_rows import (
     span_of,
 )
 from .conversations import Fence, LoadedConversation
-from .database import Database, Row, Sql, SqlValue, prepare
+from .database import Row, Sql, SqlValue, Table
 
 
-class ConversationTable:
-    """`Conversations` in a database.
+class ConversationTable(Table):
+    """`Conversations` in a database."""
 
-    Args:
-        database: where the turns are.
-        clock: seconds since 1970.
-
-    Raises:
-        StoreError: the tables cannot be opened or made.
-    """
-
-    def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
-        self._database = database
-        self._clock = clock
-        prepare(database, CONVERSATIONS)
+    part = CONVERSATIONS
 
     def load(self, key: ConversationKey, window: Window) -> LoadedConversation:
         from .saved_messages import messages_of_text

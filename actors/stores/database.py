@@ -11,8 +11,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from logging import WARNING
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
 
 from understudy.diagnostics import emit
 from understudy.errors import StoreError
@@ -213,6 +214,28 @@ def prepare(database: Database, part: Part) -> None:
     database.write(migrate, durable=True)
 
 
+class Table:
+    """The tables of one part, in a database. Each call blocks for the database.
+
+    Args:
+        database: where they are.
+        clock: seconds since 1970.
+
+    Raises:
+        StoreError: the tables cannot be opened or made.
+    """
+
+    part: ClassVar[Part]
+
+    def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
+        self._database = database
+        self._clock = clock
+        prepare(database, self.part)
+
+    def __repr__(self) -> str:
+        return repr(self._database)
+
+
 def version_of(database: Database, part: Part) -> int:
     """Return the version of a part's tables; 0 if there are none. Changes nothing.
 
@@ -239,6 +262,39 @@ def _refuse_later(database: Database, part: Part, found: int) -> None:
             f"this version knows schema {latest}",
             store=repr(database),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreFigures:
+    """One store at one moment; counts are of this process: of one system's connections to PostgreSQL, or of all systems that share a file."""
+
+    store: str
+    """Its URL."""
+    transactions: int
+    """Transactions that were committed; in an SQLite file, calls that come at the same time share one."""
+    calls: int
+    """Reads and writes that have ended."""
+    failed: int
+    """Calls of these that ended in a `StoreError`."""
+    repeated: int = 0
+    """Transactions that PostgreSQL refused because of others, or that lost their connection, and that were done again."""
+    waiting: int
+    """Calls that wait for their turn, or for a connection."""
+    high_water: int
+    """The most that ever waited at once."""
+    busy_for: float | None
+    """Seconds since the thread that commits now began, the first one of several; None if nobody is at work."""
+    last_error: str
+    """The text of the last `StoreError`; empty if there was none."""
+
+
+@runtime_checkable
+class HasFigures(Protocol):
+    """A database that counts."""
+
+    def figures(self) -> StoreFigures:
+        """Return its figures; waits for nothing."""
+        ...
 
 
 # --- while it fails

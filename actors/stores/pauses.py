@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from typing import TypeAlias, cast
 
 from understudy.vocabulary.runs.conversations import NO_USER
 from understudy.vocabulary.runs.pause_store import PausedRun
 
-from .database import Database, Part, Row, Sql, SqlValue, checked_ids, prepare
+from .database import Part, Row, Sql, SqlValue, Table, checked_ids
 
 KEPT = 30 * 86_400.0  # Seconds for which a token that was used is told from one that never was.
 
@@ -88,24 +87,10 @@ def _nothing(sql: Sql) -> None:
     """Check nothing."""
 
 
-class PauseTable:
-    """A `PauseStore` in a database. Each call blocks for the database; what is put is durable.
+class PauseTable(Table):
+    """A `PauseStore` in a database. Each call blocks for the database; what is put is durable."""
 
-    Args:
-        database: where the entries are.
-        clock: seconds since 1970.
-
-    Raises:
-        StoreError: the table cannot be opened or made.
-    """
-
-    def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
-        self._database = database
-        self._clock = clock
-        prepare(database, PAUSES)
-
-    def __repr__(self) -> str:
-        return repr(self._database)
+    part = PAUSES
 
     def put(self, paused: PausedRun, *, keep: float | None, check: Check = _nothing, is_held: bool = False) -> bool:
         """Keep a paused run; `check` comes first in the transaction, and what it raises leaves everything as it was.

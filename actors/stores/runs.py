@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
 from understudy.vocabulary.runs.conversations import NO_USER
 
-from .database import Database, Part, Row, Sql, SqlValue, prepare
+from .database import Part, Row, Sql, SqlValue, Table
 from .events.rows import EVENT, EVENTS_KEPT, UNDER_WAY, forget_events, next_event
 from .transactions.served_transaction import ServedTransaction
 
@@ -151,24 +150,10 @@ class StoredRun(NamedTuple):
     """When somebody asked its process to cancel it."""
 
 
-class RunTable:
-    """The runs of all systems in a database. Each call blocks for the database.
+class RunTable(Table):
+    """The runs of all systems in a database. Each call blocks for the database."""
 
-    Args:
-        database: where they are.
-        clock: seconds since 1970.
-
-    Raises:
-        StoreError: the tables cannot be opened or made.
-    """
-
-    def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
-        self._database = database
-        self._clock = clock
-        prepare(database, RUNS)
-
-    def __repr__(self) -> str:
-        return repr(self._database)
+    part = RUNS
 
     def accept(
         self,

@@ -7,7 +7,6 @@ key that was removed leaves its version for a time, so that a run which has not 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple, Protocol, TypeAlias, cast
@@ -16,7 +15,7 @@ from understudy.errors import StoreError
 from understudy.vocabulary.context.session_values import SessionOwner, is_same
 from understudy.vocabulary.messages import JsonValue
 
-from .database import Database, Part, Sql, SqlValue, prepare
+from .database import Part, Sql, SqlValue, Table
 
 KEPT = 30 * 86_400.0  # Seconds for which the version of a removed key is known.
 
@@ -124,27 +123,13 @@ class Sessions(Protocol):
         ...
 
 
-class SessionTable:
-    """`Sessions` in a database. Each call blocks for it.
+class SessionTable(Table):
+    """`Sessions` in a database. Each call blocks for it."""
 
-    Args:
-        database: where the values are.
-        clock: seconds since 1970.
-
-    Raises:
-        StoreError: the table cannot be opened or made.
-    """
+    part = SESSIONS
 
     is_quick = False
     has_values = True  # other processes may have stored some
-
-    def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
-        self._database = database
-        self._clock = clock
-        prepare(database, SESSIONS)
-
-    def __repr__(self) -> str:
-        return repr(self._database)
 
     def load(self, owners: Sequence[SessionOwner]) -> dict[str, StoredValue]:
         row = dict[str, SqlValue]()

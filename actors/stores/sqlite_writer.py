@@ -16,8 +16,7 @@ from pathlib import Path
 
 from understudy.errors import StoreError
 
-from .database import Unfit, UnfitId, Violated
-from .figures import StoreFigures
+from .database import StoreFigures, Unfit, UnfitId, Violated
 from .sqlite_failures import is_locked, why
 from .sqlite_file import SQLiteFile
 from .sqlite_job import FileTurns, Job, Transaction, joining_with, next_turn

@@ -8,8 +8,7 @@ from understudy.vocabulary.runs.pause_store import PauseStore
 from .conversation_table import ConversationTable
 from .conversations import Conversations
 from .conversations_in_memory import ConversationsInMemory
-from .database import Database
-from .figures import HasFigures, StoreFigures
+from .database import Database, HasFigures, StoreFigures
 from .grants import grants_of
 from .maps.map_table import MapTable
 from .pauses import PauseTable

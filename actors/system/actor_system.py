@@ -36,9 +36,9 @@ from understudy.vocabulary.context.ancestry import DEFAULT_MAX_HOPS
 from understudy.vocabulary.other_names import OF_SYSTEMS, explains_arguments
 from understudy.vocabulary.runs.conversations import Erased
 from understudy.vocabulary.runs.handles import RunHandle
-from understudy.vocabulary.runs.left_runs import ChangedRun, LeftRun, WaitingRun
 from understudy.vocabulary.runs.memory import begin_anew_in_child
 from understudy.vocabulary.runs.pause_store import PauseStore
+from understudy.vocabulary.runs.stored_runs import ChangedRun, LeftRun, WaitingRun
 
 from .agent_actor import Maker, StartRun
 from .agent_ref import AgentRef

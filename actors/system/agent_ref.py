@@ -7,8 +7,8 @@ from functools import partial
 from logging import ERROR
 from typing import TYPE_CHECKING, Generic, Literal, NoReturn, cast, overload
 
+from understudy.actors.actor.actor_cell import lost_because
 from understudy.actors.actor.ref import ActorRef
-from understudy.actors.actor.unhandled import lost_because
 from understudy.actors.cells.envelope import Fate, new_envelope
 from understudy.actors.threads.promise import Late
 from understudy.diagnostics import emit

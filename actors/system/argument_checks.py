@@ -14,7 +14,7 @@ from understudy.orchestration.supervision.restarts import Strategy
 from understudy.orchestration.supervision.supervisor import Supervisor
 from understudy.vocabulary.actors.system_events import SystemEvent
 from understudy.vocabulary.checks import checked_flag, checked_number, checked_plain, checked_text, is_async
-from understudy.vocabulary.runs.left_runs import ChangedRun, LeftRun
+from understudy.vocabulary.runs.stored_runs import ChangedRun, LeftRun
 
 LEASE = 15.0  # Seconds; a thread that has to beat beside 100 busy ones was late by 3.3 s.
 SHORTEST_LEASE = 1.0

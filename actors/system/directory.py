@@ -14,16 +14,15 @@ from understudy.actors.actor.commands import nothing
 from understudy.actors.actor.event_notices import write_start
 from understudy.actors.actor.supervisor import SupervisorCell
 from understudy.actors.actor.time_limited_cell import LimitedCell
-from understudy.actors.cells.down import ActorDead
+from understudy.actors.cells.dead_letters import ActorDead
 from understudy.actors.cells.event_stream import EventStream
-from understudy.actors.threads.work import Work
+from understudy.actors.threads.pool import Work
 from understudy.orchestration import Agent
-from understudy.orchestration.definitions.runner import Runner
+from understudy.orchestration.definitions.runner import Runner, below
 from understudy.orchestration.supervision.restarts import OneForOne, Restart, RunsInARow
 from understudy.orchestration.supervision.supervisor import Child, Supervisor
 
 from .agent_actor import ROOM_FOR_RUNS
-from .trees import children_below
 
 ALONE = OneForOne()  # What holds for an actor that nobody gave a strategy.
 Make: TypeAlias = Callable[[], object]
@@ -364,3 +363,19 @@ class Directory:
         for unit in reversed(self.units):
             unit.stop_then(nothing)
         return agents, own[::-1]
+
+
+def children_below(children: Sequence[Child]) -> list[Child]:
+    """Return how the runners inside of `children` are spawned; those that are children themselves are among them.
+
+    Raises:
+        ValueError: one has the name of a child that is no runner, or the id of one that is defined in another way.
+    """
+    named = {child.name: child.runner for child in children if child.name}
+    found = below([child.runner for child in children if child.runner is not None])
+    for runner in found:
+        before = named.setdefault(runner.id, runner)
+        if before is None or (before is not runner and before.fingerprint() != runner.fingerprint()):
+            what = "an actor" if before is None else "an agent that is defined in another way"
+            raise ValueError(f"sub-agent {runner.id!r} has the id of {what}; take another one")
+    return [Child(runner) for runner in found]

@@ -12,10 +12,10 @@ from understudy.actors.cells.cell import Cell
 from understudy.actors.cells.envelope import Fate
 from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.cells.seated_cell import SeatedCell
-from understudy.actors.stores.figures import StoreFigures
+from understudy.actors.stores.database import StoreFigures
 from understudy.vocabulary.actors.system_events import LostBecause
 from understudy.vocabulary.runs.handles import RunStatus
-from understudy.vocabulary.runs.left_runs import ParkedRun
+from understudy.vocabulary.runs.stored_runs import ParkedRun
 
 if TYPE_CHECKING:
     from understudy.providers import LimitFigures

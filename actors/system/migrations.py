@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from understudy.errors import UnderstudyError, in_words
 from understudy.vocabulary.checks import named_safely
-from understudy.vocabulary.runs.left_runs import ChangedRun
+from understudy.vocabulary.runs.stored_runs import ChangedRun
 
 
 class Migration:

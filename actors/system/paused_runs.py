@@ -19,7 +19,7 @@ from understudy.actors.stores.database import Sql
 from understudy.actors.stores.turn_hold import TurnHold
 from understudy.errors import StoreError, UnderstudyError, UnknownToken
 from understudy.vocabulary.context.ancestry import current_ancestry
-from understudy.vocabulary.runs.left_runs import WaitingRun
+from understudy.vocabulary.runs.stored_runs import WaitingRun
 
 from .directory import Directory
 from .journaling import Journaling

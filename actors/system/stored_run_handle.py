@@ -14,7 +14,7 @@ from understudy.actors.stores.inspection.stored_runs import StoredRuns
 from understudy.errors import StoreError
 from understudy.vocabulary.checks import checked_wait
 from understudy.vocabulary.runs.events import Event
-from understudy.vocabulary.runs.left_runs import WaitingRun
+from understudy.vocabulary.runs.stored_runs import WaitingRun
 
 from .stored_events import StoredEvents, key_before
 

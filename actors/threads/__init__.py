@@ -9,6 +9,6 @@ A thread that needs a result waits for a `Promise`. The thread with the result s
 there. A function that must be called at some later moment goes to `alarms`, where one clock thread waits for all of them
 and submits each when it is due. Runs of which only so many may be under way take one of the `slots`, and are queued without a
 thread while none is free. `cancel_hooks` calls what users gave to `Scope.on_cancel`. No thread can be killed: work that
-hangs is given up (`work`), and keeps its thread until it returns. `forked` has the list of what a forked child must make
+hangs is given up, and keeps its thread until it returns. `forked` has the list of what a forked child must make
 anew.
 """

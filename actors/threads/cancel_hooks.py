@@ -14,9 +14,8 @@ from understudy.diagnostics import emit
 from understudy.vocabulary.context.scope import Scope
 
 from .alarms import Alarm, ring_at
-from .pool import submit
+from .pool import Work, submit
 from .promise import Promise
-from .work import Work
 
 PATIENCE = 5.0  # Seconds for one function; it should only set a flag or close something.
 AT_HAND = 0.25  # Seconds that the cancelling thread waits for all of them: enough to set flags and close files.

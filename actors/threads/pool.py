@@ -17,6 +17,14 @@ from understudy.diagnostics import emit
 
 from .forked import Stage, at_fork
 
+
+class Work(Protocol):
+    """A piece of work that was given up while it ran."""
+
+    returned: bool
+    """Whether it has returned since."""
+
+
 IDLE_SECONDS = 10.0  # The threads of a burst are kept for the next burst, not for ever.
 ARRIVING = 2  # Threads that are started or woken at once; more would only wait for the interpreter lock.
 

@@ -24,7 +24,6 @@ from understudy.orchestration.supervision.call_time import next_look
 from understudy.vocabulary.actors.system_events import LostBecause
 from understudy.vocabulary.messages import ToolErrorKind
 
-from .attempt import Attempt
 from .caller_thread import refuse
 from .executor import LentTurn
 from .failed_calls import error_result, tell_repeated, timeout_result
@@ -227,3 +226,29 @@ def _abandon(order: ToolCallTask) -> None:
     """Wait no longer for a call that may be running still."""
     order.record.host.hung.abandon(order, order.record, order.doing, order.begun)
     order.abandon()
+
+
+class Attempt(Promise[object]):
+    """The reply of one attempt at a call that may have several; what it says is passed on to the reply of the call.
+
+    Not so the failure of an attempt that was given up: mostly it fails of that, and another one is on its way.
+    """
+
+    __slots__ = ("_call", "_order")
+
+    def __init__(self, order: ToolCallTask, call: Promise[object]) -> None:
+        super().__init__()
+        self._order = order
+        self._call = call
+
+    def finish(self, value: object, error: BaseException | None) -> bool:
+        if not super().finish(value, error):
+            return False
+        failed = error is not None or cast(Executed, value)[0].is_error
+        if not (failed and self._order.superseded):
+            self._call.finish(value, error)
+        return True
+
+    @property
+    def done(self) -> bool:
+        return self._done or self._call.done

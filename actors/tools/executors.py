@@ -11,9 +11,8 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from understudy.actors.actor.actor_cell import ActorCell
-from understudy.actors.cells.addresses import Addresses
 from understudy.actors.cells.event_stream import EventStream
-from understudy.actors.cells.seated_cell import SeatedCell
+from understudy.actors.cells.seated_cell import Addresses, SeatedCell
 from understudy.vocabulary.tools.definition import Tool
 from understudy.vocabulary.tools.origin import Key, Origin
 

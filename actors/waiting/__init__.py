@@ -11,5 +11,5 @@ no thread: each child enters when it begins, and leaves when it is over.
 member ended, and a merge rule of `orchestration` says when the result is certain. The `merged_future` is told by callbacks,
 so no thread waits for its members; once it is done, it cancels those that are not. A future of Pykka's own has no callback:
 as a `foreign_future` it has a lent thread that waits for it. All futures of the runtime are Pykka's by `base_future`, which
-also derives one from others (`map`, `join`), and coroutines wait for them by `event_loops`.
+also derives one from others (`map`, `join`), and coroutines wait for them there.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Generic, Protocol, TypeAlias, TypeVar, Union
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, Union
 
 from understudy.actors.threads.promise import Promise
 from understudy.actors.threads.slots import Holder
@@ -116,7 +116,7 @@ class Asked:
 
     __slots__ = ("actor", "promise")
 
-    def __init__(self, actor: Link, promise: Promise[object]) -> None:
+    def __init__(self, actor: Link, promise: Promise[Any]) -> None:
         self.actor = actor
         self.promise = promise
 

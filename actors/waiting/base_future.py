@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
+from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
@@ -18,13 +20,17 @@ from understudy.actors.threads.promise import Late, Promise
 from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.orchestration.group.merge_rule import AllValues, MemberEnds
 from understudy.vocabulary.checks import checked_plain, checked_wait
+from understudy.vocabulary.context.ancestry import Ancestry
+from understudy.vocabulary.context.scope import current_scope
 from understudy.vocabulary.runs.handles import Future
 
-from .awaited import Merged, Traceable, awaited_by
+from .awaited import Awaited, Merged, Traceable, awaited_by, unseen
 from .endings import Ending, Failure, Member, Value
-from .event_loops import until_done
+from .graph import callers_here, graph
 from .members import as_members, cancel_all, ending_of
-from .promise_wait import waited
+
+if TYPE_CHECKING:
+    import asyncio
 
 V_co = TypeVar("V_co", covariant=True)
 R = TypeVar("R")
@@ -97,13 +103,50 @@ class BaseFuture(Future[V_co], pykka.Future[Any], Traceable):
         return object.__repr__(self)  # Pykka's names the class of Pykka
 
 
-class DerivedFuture(BaseFuture[R]):
+class PromisedFuture(BaseFuture[V_co]):
+    """A future whose end a promise tells."""
+
+    __slots__ = ("_promise",)
+    _promise: Promise[V_co]
+
+    @abstractmethod
+    def _wait(self, timeout: float | None) -> Promise[V_co]:
+        """Return the promise once it is done; raises `Late` after `timeout` seconds."""
+
+    def result(self, timeout: float | None = None) -> V_co:
+        promise = self._wait(timeout)
+        error = promise.error()
+        if error is None:
+            return promise.get()
+        try:
+            raise error
+        finally:
+            del error, promise, self  # the error refers to this frame by its traceback, and must not by it to itself
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        return self._wait(timeout).error()
+
+    def done(self) -> bool:
+        return self._promise.done
+
+    def running(self) -> bool:
+        return not self._promise.done
+
+    def cancelled(self) -> bool:
+        return isinstance(self._promise.error(), CancelledError)
+
+    def add_done_callback(self, callback: Callable[[Self], object]) -> None:
+        checked_plain("a done callback", callback)
+        self._promise.when_done(lambda: callback(self))
+
+
+class DerivedFuture(PromisedFuture[R]):
     """The future of what `make` makes of the values of `sources`, once all are there; or of their first error.
 
     `make` is called once, on a lent thread, in the context of the thread that derives. Callbacks are called on that thread.
     """
 
-    __slots__ = ("_decided", "_ends", "_lock", "_make", "_origin", "_promise", "_sources")
+    __slots__ = ("_decided", "_ends", "_lock", "_make", "_origin", "_sources")
 
     def __init__(self, sources: Sequence[Member[Any]], make: Callable[[list[Any]], R]) -> None:
         self._sources = sources
@@ -142,19 +185,6 @@ class DerivedFuture(BaseFuture[R]):
         else:
             self._promise.set(ending.value)
 
-    def result(self, timeout: float | None = None) -> R:
-        promise = self._wait(timeout)
-        error = promise.error()
-        if error is None:
-            return promise.get()
-        try:
-            raise error
-        finally:
-            del error, promise, self  # the error refers to this frame by its traceback, and must not by it to itself
-
-    def exception(self, timeout: float | None = None) -> BaseException | None:
-        return self._wait(timeout).error()
-
     def _wait(self, timeout: float | None) -> Promise[R]:
         checked_wait("result", timeout)
         if not waited(self._promise, self.awaited, timeout):
@@ -171,25 +201,12 @@ class DerivedFuture(BaseFuture[R]):
     def expects(self, place: int) -> bool:
         return not self._decided
 
-    def done(self) -> bool:
-        return self._promise.done
-
-    def running(self) -> bool:
-        return not self._promise.done
-
-    def cancelled(self) -> bool:
-        return isinstance(self._promise.error(), CancelledError)
-
     def cancel(self) -> bool:
         sources = self._sources
         cancelled = self._promise.fail(CancelledError("a derived future was cancelled"))
         if cancelled:
             cancel_all(sources)
         return cancelled
-
-    def add_done_callback(self, callback: Callable[[Self], object]) -> None:
-        checked_plain("a done callback", callback)
-        self._promise.when_done(lambda: callback(self))
 
     def __repr__(self) -> str:
         return f"<derived from {self._origin}: {self.state}>"
@@ -204,3 +221,83 @@ def _made(make: Callable[[list[Any]], R], sources: Sequence[Member[Any]]) -> End
         return Value(make([source.result(0) for source in sources]))
     except BaseException as error:
         return Failure(error)
+
+
+def until_done(future: BaseFuture[Any], awaits: Callable[[], Awaited]) -> Generator[Any, None, None]:
+    """Suspend the present coroutine until `future` is done; a cancelled task does not cancel it.
+
+    Raises:
+        CircularAgentCall: this is inside of a run or an actor, and the wait closes a cycle, now or later.
+        RuntimeError: no asyncio event loop runs in this thread.
+    """
+    import asyncio  # here, because most programs have no event loop
+
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        raise RuntimeError("`await` needs an event loop of asyncio; elsewhere, result() waits") from None
+    waiter: asyncio.Future[None] = loop.create_future()
+    future.add_done_callback(lambda _: _wake(loop, waiter))
+    callers = callers_here()
+    if not callers:
+        return (yield from waiter)
+    with graph.waiting(callers, awaits(), partial(_wake, loop, waiter)):
+        return (yield from waiter)
+
+
+def _wake(loop: asyncio.AbstractEventLoop, waiter: asyncio.Future[None], error: BaseException | None = None) -> None:
+    """Have the coroutine go on, from any thread."""
+    with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody waits
+        loop.call_soon_threadsafe(_settle, waiter, error)
+
+
+def _settle(waiter: asyncio.Future[None], error: BaseException | None) -> None:
+    if waiter.done():
+        return
+    if error is None:
+        waiter.set_result(None)
+    else:
+        waiter.set_exception(error)
+
+
+UNSEEN = "a future of Pykka is not done, and whether it waits for this one cannot be seen"
+
+
+def waited(promise: Promise[Any], awaits: Callable[[], Awaited], timeout: float | None) -> bool:
+    """Wait up to `timeout` seconds for `promise`, which depends on what `awaits()` returns; return whether it is done.
+
+    Raises:
+        CircularAgentCall: this is inside of a run or an actor, and the wait closes a cycle, now or later.
+        Late: the deadline of the run around this wait is over, and a cycle through a future of Pykka cannot be excluded.
+    """
+    if promise.done or (timeout is not None and timeout <= 0):  # to look is not to wait
+        return promise.wait(timeout)
+    callers, left = callers_here(), _until_deadline()
+    if left is None or (timeout is not None and timeout <= left) or not unseen(awaits()):
+        return _wait(promise, callers, awaits, timeout)
+    if _wait(promise, callers, awaits, left):
+        return True
+    if unseen(awaits()):
+        raise Late(f"the deadline of the run is over: {UNSEEN}")
+    return _wait(promise, callers, awaits, None if timeout is None else timeout - left)
+
+
+def _until_deadline() -> float | None:
+    scope = current_scope()
+    return None if scope is None else scope.remaining()
+
+
+def _wait(promise: Promise[Any], callers: Ancestry, awaits: Callable[[], Awaited], timeout: float | None) -> bool:
+    """Wait; inside of a run or an actor, woken also when the wait has come to close a cycle."""
+    if not callers:  # outside, or after the end of the run
+        return promise.wait(timeout)
+    woken: Promise[None] = Promise()
+    wake = partial(woken.set, None)
+    with graph.waiting(callers, awaits(), woken.fail):
+        promise.when_done(wake, first=True)  # a loser may be slow to cancel
+        try:
+            if woken.wait(timeout):
+                woken.get()
+        finally:
+            promise.forget(wake)
+    return promise.done

@@ -15,17 +15,16 @@ from understudy.actors.threads.promise import Late, Promise
 from understudy.vocabulary.checks import checked_plain, checked_wait
 
 from .awaited import Merged, awaited_by, unseen
-from .base_future import BaseFuture
+from .base_future import UNSEEN, PromisedFuture, waited
 from .endings import Ending, Endings, Failure, Member, Value
 from .graph import graph
 from .members import cancel_all, ending_of
-from .promise_wait import UNSEEN, waited
 
 V = TypeVar("V")
 R = TypeVar("R")
 
 
-class MergedFuture(BaseFuture[R], Generic[V, R]):
+class MergedFuture(PromisedFuture[R], Generic[V, R]):
     """The future of the ending that is made of the `endings` of `members`. Once it is certain, members that are not done are cancelled.
 
     Neither members nor callbacks are called under the lock.
@@ -47,7 +46,6 @@ class MergedFuture(BaseFuture[R], Generic[V, R]):
         "_lock",
         "_members",
         "_name",
-        "_promise",
         "_total",
     )
 
@@ -137,19 +135,6 @@ class MergedFuture(BaseFuture[R], Generic[V, R]):
 
     # --- called by users of the future
 
-    def result(self, timeout: float | None = None) -> R:
-        promise = self._wait(timeout)
-        error = promise.error()
-        if error is None:
-            return promise.get()
-        try:
-            raise error
-        finally:
-            del error, promise, self  # the error refers to this frame by its traceback, and must not by it to itself
-
-    def exception(self, timeout: float | None = None) -> BaseException | None:
-        return self._wait(timeout).error()
-
     def _wait(self, timeout: float | None) -> Promise[R]:
         checked_wait("result", timeout)
         if not waited(self._promise, self.awaited, timeout):
@@ -163,12 +148,6 @@ class MergedFuture(BaseFuture[R], Generic[V, R]):
     def expects(self, place: int) -> bool:
         endings = self._endings
         return endings is not None and endings.expects(place)
-
-    def done(self) -> bool:
-        return self._promise.done
-
-    def running(self) -> bool:
-        return not self._promise.done
 
     def cancelled(self) -> bool:
         return self._cancelled and self._promise.done

@@ -8,5 +8,5 @@ driver gets an outcome, or `next_step` raises the error that ended the run.
 A run is a state machine. It starts no thread, reads no clock and calls no function of the user's; the driver does, and
 passes the verdict. Between any two steps the run can be saved as text and loaded in another process.
 
-Start reading at `run.py` (the methods), `state.py` (the data) and `phases.py` (the table of transitions).
+Start reading at `run.py` (the methods) and `state.py` (the data, and the table of phases).
 """

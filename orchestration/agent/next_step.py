@@ -14,10 +14,9 @@ from .compaction.view import shown
 from .limits import admit, check_model_call
 from .outcome import outcome_of
 from .pauses import pauses_of
-from .phases import Phase
 from .rounds import close_if_complete
 from .spec import RunSpec
-from .state import RunState, ToolRound
+from .state import Phase, RunState, ToolRound
 from .steps import AwaitApproval, AwaitInput, CallModel, CallTools, Done, Step
 from .tool_failures import end_if_failed
 from .transcript import Transcript

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from understudy.errors import RunCancelled, message_of
-from understudy.vocabulary.messages import JsonObject
+from understudy.vocabulary.messages import FilePart, ImagePart, JsonObject, JsonValue, ToolResult
 from understudy.vocabulary.runs.events import (
     ChildFinished,
     ChildStarted,
@@ -17,16 +19,224 @@ from understudy.vocabulary.runs.events import (
 )
 from understudy.vocabulary.runs.outcomes import NeedsApproval, NeedsInput, Outcome
 
-from .agui_interrupts import interrupt_json
-from .agui_marks import Plain, agui_events
-from .agui_subagents import Subagents
-from .event_json import outcome_json
+from .event_json import call_json, event_json, outcome_json
 from .interrupts import Interrupt, interrupts_of
+from .parts import (
+    CallBegan,
+    CallDone,
+    CallGrew,
+    CallReady,
+    CallVoid,
+    Mark,
+    Other,
+    StepBegan,
+    StepEnded,
+    TextBegan,
+    TextEnded,
+    TextGrew,
+    TextKind,
+    TurnVoid,
+)
 from .run_parts import RunParts
 from .sse import json_text, quoted
 
-VERSION = "1.0"
+Plain: TypeAlias = "dict[str, JsonValue]"
+
+NAMESPACE = "understudy"
+
+
+def agui_events(marks: Iterable[Mark]) -> Iterator[Plain]:
+    """Yield the events that tell the parts of a run."""
+    for mark in marks:
+        match mark:
+            case TextBegan(kind, id):
+                yield from _text_start(kind, id)
+            case TextGrew(kind, id, text):
+                name = "TEXT_MESSAGE_CONTENT" if kind == "text" else "REASONING_MESSAGE_CONTENT"
+                yield {"type": name, "messageId": id, "delta": text}
+            case TextEnded(kind, id):
+                yield from _text_end(kind, id)
+            case StepBegan(turn):
+                yield {"type": "STEP_STARTED", "stepName": f"turn {turn}"}
+            case StepEnded(turn):
+                yield {"type": "STEP_FINISHED", "stepName": f"turn {turn}"}
+            case CallBegan() | CallGrew() | CallReady() | CallDone() | CallVoid():
+                yield from _of_call(mark)
+            case TurnVoid():
+                yield custom({**event_json(mark.event), "ids": list(mark.ids)})
+            case Other(event):
+                yield custom(event_json(event))
+
+
+def custom(told: Plain) -> Plain:
+    """Return an event for which AG-UI has no name."""
+    return {"type": "CUSTOM", "name": f"{NAMESPACE}.{told['type']}", "value": told}
+
+
+def _text_start(kind: TextKind, id: str) -> Iterator[Plain]:
+    if kind == "text":
+        yield {"type": "TEXT_MESSAGE_START", "messageId": id, "role": "assistant"}
+        return
+    yield {"type": "REASONING_START", "messageId": id}
+    yield {"type": "REASONING_MESSAGE_START", "messageId": id, "role": "reasoning"}
+
+
+def _text_end(kind: TextKind, id: str) -> Iterator[Plain]:
+    if kind == "text":
+        yield {"type": "TEXT_MESSAGE_END", "messageId": id}
+        return
+    yield {"type": "REASONING_MESSAGE_END", "messageId": id}
+    yield {"type": "REASONING_END", "messageId": id}
+
+
+def _of_call(mark: CallBegan | CallGrew | CallReady | CallDone | CallVoid) -> Iterator[Plain]:
+    match mark:
+        case CallBegan(id, name, text_id):
+            told: Plain = {"type": "TOOL_CALL_START", "toolCallId": id, "toolCallName": name}
+            yield {**told, "parentMessageId": text_id} if text_id else told
+        case CallGrew(id, text):
+            yield {"type": "TOOL_CALL_ARGS", "toolCallId": id, "delta": text}
+        case CallReady(id):
+            yield {"type": "TOOL_CALL_END", "toolCallId": id}
+        case CallDone(id, event):
+            yield _result(id, _content(event.result), event.result.error_kind if event.result.is_error else None)
+        case CallVoid(id, _, is_ready, why):
+            if not is_ready:
+                yield {"type": "TOOL_CALL_END", "toolCallId": id}
+            yield _result(id, why, "not_run")
+
+
+def _result(id: str, content: JsonValue, error_kind: str | None) -> Plain:
+    told: Plain = {
+        "type": "TOOL_CALL_RESULT",
+        "messageId": f"{id}.result",
+        "toolCallId": id,
+        "content": content,
+        "role": "tool",
+    }
+    return (
+        told if error_kind is None else {**told, "metadata": {NAMESPACE: {"is_error": True, "error_kind": error_kind}}}
+    )
+
+
+def _content(result: ToolResult) -> JsonValue:
+    if not result.parts:
+        return result.content
+    return [{"type": "text", "text": result.content}, *[_media(part) for part in result.parts]]
+
+
+def _media(part: ImagePart | FilePart) -> JsonValue:
+    source: Plain = {"type": "url", "value": part.url}
+    if not part.url:
+        source = {"type": "data", "value": part.data, "mimeType": part.media_type}
+    return {"type": "image" if isinstance(part, ImagePart) else "document", "source": source}
+
+
 ENDED = "Not run: the run has ended."
+
+
+@dataclass(slots=True)
+class _Subagent:
+    """A run inside."""
+
+    parent: str | None
+    """Run id of the subagent around it; None if that is the run which the client follows."""
+    parts: RunParts
+    is_over: bool = False
+
+
+class Subagents:
+    """Tells the runs inside of a run. For one thread at a time.
+
+    `ChildFinished` tells the end of a child of a group. The end of a sub-agent's run has no event of its own: it is over when
+    the model of the run around it is called again, or that run ends.
+
+    Args:
+        shown: ids of tool calls that the client has from before a pause.
+    """
+
+    __slots__ = ("_by_run", "_shown")
+
+    def __init__(self, shown: Sequence[str] = ()) -> None:
+        self._shown = tuple(shown)
+        self._by_run: dict[str, _Subagent] = {}
+
+    def told(self, event: Event) -> Iterator[Plain]:
+        """Yield what the client is told of an event of a run inside."""
+        run_id = event.run_id
+        yield from self._begin(run_id, event.path[-1], event.parent_run_id)
+        subagent = self._by_run[run_id]
+        if subagent.is_over:
+            return
+        match event:
+            case ChildStarted() | ChildFinished():
+                yield from self.child(event, run_id)
+            case _:
+                if isinstance(event, TurnStarted):
+                    yield from self.end_below(run_id)
+                for each in agui_events(subagent.parts.read(event)):
+                    yield {**each, "subagentRunId": run_id}
+
+    def child(self, event: ChildStarted | ChildFinished, parent: str | None) -> Iterator[Plain]:
+        """Yield the beginning or the end of a child of a group.
+
+        Args:
+            event: of the group.
+            parent: run id of the group, if it is a subagent itself.
+        """
+        yield from self._begin(event.child_run_id, event.runner_id, parent)
+        if isinstance(event, ChildFinished):
+            is_suspended = isinstance(event.outcome, (NeedsInput, NeedsApproval))
+            for each in self._end(event.child_run_id, is_suspended, event.error):
+                if event.outcome is not None and each["type"] == "SUBAGENT_FINISHED":
+                    own = each["subagentRunId"] == event.child_run_id
+                    each = {**each, "result": outcome_json(event.outcome)} if own else each
+                yield each
+
+    def end_below(
+        self, parent: str | None, *, is_suspended: bool = False, error: BaseException | None = None
+    ) -> Iterator[Plain]:
+        """Yield the ends of all runs inside of a run.
+
+        Args:
+            parent: the run's id; None for the one that the client follows.
+            is_suspended: whether they wait for a person.
+            error: what ended them.
+        """
+        for run_id in [run_id for run_id, each in self._by_run.items() if each.parent == parent and not each.is_over]:
+            yield from self._end(run_id, is_suspended, error)
+
+    def end_waiting(self) -> Iterator[Plain]:
+        """Yield an end for the calls of runs that wait, where the run around them is over without them."""
+        for run_id, subagent in self._by_run.items():
+            for each in agui_events(subagent.parts.calls.void(ENDED)):
+                yield {**each, "subagentRunId": run_id}
+
+    def _begin(self, run_id: str, name: str, parent: str | None) -> Iterator[Plain]:
+        if run_id in self._by_run:
+            return
+        parent = parent if parent in self._by_run else None
+        self._by_run[run_id] = _Subagent(parent, RunParts(run_id, is_inner=True, shown=self._shown))
+        told: Plain = {"type": "SUBAGENT_STARTED", "subagentRunId": run_id, "name": name}
+        yield {**told, "parentSubagentRunId": parent} if parent is not None else told
+
+    def _end(self, run_id: str, is_suspended: bool, error: BaseException | None) -> Iterator[Plain]:
+        subagent = self._by_run[run_id]
+        if subagent.is_over:
+            return
+        yield from self.end_below(run_id, is_suspended=is_suspended, error=error)
+        subagent.is_over = True
+        keep = subagent.parts.calls.ids() if is_suspended else ()
+        for each in agui_events(subagent.parts.end(ENDED, keep)):
+            yield {**each, "subagentRunId": run_id}
+        told: Plain = {"subagentRunId": run_id}
+        if error is not None:
+            yield {"type": "SUBAGENT_ERROR", **told, "message": message_of(error), "code": type(error).__name__}
+        else:
+            yield {"type": "SUBAGENT_FINISHED", **told, "outcome": {"type": "suspended" if is_suspended else "success"}}
+
+
+VERSION = "1.0"
 
 
 class AguiEncoder:
@@ -137,3 +347,35 @@ class AguiEncoder:
 
 def _call_id(parts: RunParts, asked: Interrupt) -> str:
     return "" if asked.call is None or asked.is_inner else parts.calls.id_of(asked.call)
+
+
+APPROVAL_SCHEMA: Plain = {
+    "type": "object",
+    "properties": {
+        "approved": {"type": "boolean"},
+        "reason": {"type": "string"},
+        "editedArgs": {"type": "object"},
+    },
+    "required": ["approved"],
+}
+ANSWER_SCHEMA: Plain = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
+
+
+def interrupt_json(asked: Interrupt, tool_call_id: str) -> Plain:
+    """Return one interrupt.
+
+    Args:
+        asked: the question or the call.
+        tool_call_id: the id under which the client has the call; empty if it has it not, as a call of a run inside.
+    """
+    path: list[JsonValue] = list(asked.pause.path)
+    if asked.call is None:
+        told: Plain = {"id": asked.id, "reason": "input_required", "message": asked.pause.question}
+        return {**told, "responseSchema": ANSWER_SCHEMA, "metadata": {NAMESPACE: {"path": path}}}
+    about: Plain = {"path": path, "call": call_json(asked.call)}
+    if asked.in_doubt:
+        about["in_doubt"] = True
+    told = {"id": asked.id, "reason": "tool_call", "message": asked.reason or f"Call {asked.call.name}?"}
+    if tool_call_id:
+        told["toolCallId"] = tool_call_id
+    return {**told, "responseSchema": APPROVAL_SCHEMA, "metadata": {NAMESPACE: about}}

@@ -6,19 +6,75 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from understudy.errors import ProtocolViolation
+from understudy.errors import ProtocolViolation, RunError
 from understudy.orchestration.group.children import ChildFailure, ChildOrder, ChildResult, ChildState
 from understudy.orchestration.group.group_run import GroupRun
+from understudy.orchestration.group.outcome import complete, totals_of
 from understudy.vocabulary.backoff import backoff_wait
 from understudy.vocabulary.messages import JsonValue, Part, join_text
-from understudy.vocabulary.runs.outcomes import Complete, Incomplete, TaskResult
+from understudy.vocabulary.runs.outcomes import Complete, Incomplete, TaskResult, TaskStatus
 
-from .outcome import completed, incomplete, task_results
 from .parameters import check_parameters, filled
 from .spec import GraphSpec, TaskSpec
 from .state import DECIDED, GraphState, TaskState
-from .task_index import TaskIndex
 from .task_values import TaskValues
+
+
+class TaskIndex:
+    """Indexes over the tasks, by number. A step costs what it changes, however many tasks there are.
+
+    They are not saved, because they follow from the state.
+
+    Attributes:
+        numbers: name of a task -> its number.
+        dependents: for each task, the tasks that depend on it.
+        owners: position of a child -> number of its task.
+        open: tasks that run.
+        left: task that runs -> how many of its children are neither done nor at a limit.
+        ready: tasks that are pending and depend on none that is not decided.
+    """
+
+    __slots__ = ("_missing", "_tasks", "dependents", "left", "numbers", "open", "owners", "ready")
+
+    def __init__(self, specs: tuple[TaskSpec, ...], state: GraphState) -> None:
+        self._tasks = tasks = state.tasks
+        self.numbers = {spec.name: number for number, spec in enumerate(specs)}
+        self.dependents: list[list[int]] = [[] for _ in specs]
+        self._missing: list[int] = []
+        """How many that each task depends on are not decided."""
+        for number, spec in enumerate(specs):
+            before = [self.numbers[name] for name in spec.dependencies]
+            self._missing.append(sum([tasks[each].status not in DECIDED for each in before]))
+            for each in before:
+                self.dependents[each].append(number)
+        self.owners = {position: number for number, task in enumerate(tasks) for position in task.children}
+        self.open = {n for n, task in enumerate(tasks) if task.status == "running"}
+        over = ("done", "limit")
+        self.left = {n: sum([state.children[p].phase not in over for p in tasks[n].children]) for n in self.open}
+        self.ready = {n for n, task in enumerate(tasks) if task.status == "pending" and not self._missing[n]}
+
+    def take_ready(self) -> list[int]:
+        """Return the tasks that are ready, in order; each is returned once, and the caller decides about it."""
+        taken, self.ready = sorted(self.ready), set[int]()
+        return taken
+
+    def begin(self, number: int, children: list[int]) -> None:
+        """Take in the children with which a task begins."""
+        self.owners.update(dict.fromkeys(children, number))
+        self.left[number] = len(children)
+
+    def note(self, number: int) -> None:
+        """Bring the index up to the status that a task has now, which is no longer pending."""
+        status = self._tasks[number].status
+        if status == "running":
+            self.open.add(number)
+            return
+        self.open.discard(number)
+        if status in DECIDED:
+            for dependent in self.dependents[number]:
+                self._missing[dependent] -= 1
+                if not self._missing[dependent]:
+                    self.ready.add(dependent)
 
 
 class GraphRun(GroupRun[GraphSpec, GraphState]):
@@ -296,3 +352,73 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
     def _results_to_merge(self) -> Iterable[ChildResult]:
         # In the order in which the children ended, because a task may change values that an earlier one set.
         return [r for position in self._state.order if (r := self._state.children[position].result) is not None]
+
+
+def completed(spec: GraphSpec, state: GraphState) -> Complete[str]:
+    """Return the outcome of a workflow without failed tasks."""
+    count = sum(task.status == "done" for task in state.tasks)
+    reason = f"{count} of {len(state.tasks)} tasks completed; the others were skipped"
+    if count == len(state.tasks):
+        reason = f"all {count} tasks completed"
+    return complete(spec.runner_id, state, _last_done(spec, state).text, reason, tasks=task_results(spec, state))
+
+
+def incomplete(spec: GraphSpec, state: GraphState, errors: Mapping[int, Exception]) -> Incomplete:
+    """Return the outcome of a workflow with failed tasks.
+
+    Args:
+        spec: the workflow.
+        state: its state.
+        errors: position of a child -> its exception, for each child whose exception was not lost by saving.
+    """
+    tasks = task_results(spec, state, errors)
+    reasons = [f"task {r.name!r} {r.status}: {r.reason}" for r in tasks.values() if r.status == "failed"]
+    reasons += [f"task {r.name!r} was skipped" for r in tasks.values() if r.status == "skipped"]
+    return Incomplete(
+        agent_id=spec.runner_id,
+        completion_reason="; ".join(reasons),
+        last_text=_last_done(spec, state).text,
+        tasks=tasks,
+        **totals_of(state),
+    )
+
+
+def _last_done(spec: GraphSpec, state: GraphState) -> TaskState:
+    """Return the last completed task without dependents, or else the last completed task."""
+    needed = {name for task in spec.tasks for name in task.dependencies}
+    done = [(each.name, task) for each, task in zip(spec.tasks, state.tasks, strict=True) if task.status == "done"]
+    sinks = [task for name, task in done if name not in needed]
+    return (sinks or [task for _, task in done] or [TaskState()])[-1]
+
+
+def task_results(
+    spec: GraphSpec, state: GraphState, errors: Mapping[int, Exception] | None = None
+) -> dict[str, TaskResult]:
+    """Return the result of each task, by name; `errors` as for `incomplete`."""
+    return {
+        each.name: TaskResult(
+            name=each.name,
+            status=_status(task, state),
+            text=task.text,
+            reason=task.reason,
+            attempts=task.begun,
+            error=_error_of(task, state, errors or {}) if task.status == "failed" else None,
+        )
+        for each, task in zip(spec.tasks, state.tasks, strict=True)
+    }
+
+
+def _error_of(task: TaskState, state: GraphState, errors: Mapping[int, Exception]) -> Exception:
+    for position in task.children:
+        failure = state.children[position].failure
+        if failure is not None:
+            return errors.get(position) or failure.to_error()
+    return RunError(task.reason)  # it had no prompt, or no list of items
+
+
+def _status(task: TaskState, state: GraphState) -> TaskStatus:
+    """Return a task's status for callers: `paused` if all of its runs wait for a person."""
+    if task.status != "running":
+        return task.status
+    phases = {state.children[position].phase for position in task.children}
+    return "paused" if "paused" in phases and "pending" not in phases else "running"

@@ -3,20 +3,64 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from understudy.errors import ProtocolViolation
-from understudy.orchestration.agent.feed_checks import check_pauses, check_texts
+from understudy.orchestration.agent.feed_checks import check_pauses, check_text_or_none, check_texts
 from understudy.orchestration.agent.pauses import answer_child, check_answers, pauses_of_child
 from understudy.orchestration.agent.state import PausedChild
+from understudy.orchestration.agent.turn_checks import fault_of_usage, kind_of
+from understudy.vocabulary.checks import checked_mapping, checked_text, checked_whole
 from understudy.vocabulary.runs.outcomes import Pause, PauseAnswer
 
 from .children import ChildFailure, ChildResult, ChildState
-from .feed_checks import check_child_failure, check_child_result
-from .queue import ChildQueue
 from .spec import GroupSpec
 from .state import GroupState
+
+
+class ChildQueue:
+    """The children that may run, by position. A step costs what it changes, however many children there are.
+
+    Args:
+        places: how many run at once; None for all.
+        running: positions of the children that run.
+        waiting: positions of the children that wait; the lowest runs first.
+    """
+
+    __slots__ = ("_places", "_waiting", "running")
+
+    def __init__(self, places: int | None, running: Iterable[int], waiting: Iterable[int]) -> None:
+        self._places = places
+        self.running = set(running)
+        self._waiting = sorted(waiting)
+
+    def due(self) -> list[int]:
+        """Return the positions that run now, and those for which a place is free, in order."""
+        # A child that goes on after a pause waits behind the running ones, whatever its position.
+        return sorted([*sorted(self.running), *self._waiting][: self._places])
+
+    def admit(self) -> list[int]:
+        """Move waiting children to the free places, and return their positions."""
+        room = len(self._waiting) if self._places is None else max(0, self._places - len(self.running))
+        admitted = self._waiting[:room]
+        if admitted:
+            del self._waiting[:room]
+            self.running.update(admitted)
+        return admitted
+
+    def join(self, position: int) -> None:
+        """Put a child into the queue."""
+        insort(self._waiting, position)
+
+    def leave(self, position: int) -> None:
+        """Remove a child that runs or waits; no error if it does neither."""
+        self.running.discard(position)
+        at = bisect_left(self._waiting, position)
+        if self._waiting[at : at + 1] == [position]:
+            del self._waiting[at]
+
 
 Spec = TypeVar("Spec", bound=GroupSpec)
 State = TypeVar("State", bound=GroupState)
@@ -273,3 +317,33 @@ class ChildRuns(ABC, Generic[Spec, State]):
     def state(self) -> State:
         """The run's state, for reading only."""
         return self._state
+
+
+def check_child_result(given: ChildResult) -> None:
+    """Check a child's result, but not the values of its session.
+
+    Raises:
+        TypeError: a field is of the wrong type.
+        ValueError: a count is negative.
+    """
+    if not isinstance(given, ChildResult):
+        raise TypeError(f"the result of a child must be a ChildResult, got {kind_of(given)}")
+    checked_text("the result of a child: text", given.text)
+    check_text_or_none("the result of a child: combined_text", given.combined_text)
+    if fault := fault_of_usage(given.usage):
+        raise TypeError(f"the result of a child: {fault}")
+    for name in ("iterations", "turns"):
+        checked_whole(f"the result of a child: {name}", getattr(given, name), 0)
+    checked_mapping("the result of a child: changes", given.changes)
+    for key in given.removed:
+        checked_text("the result of a child: each of removed", key)
+
+
+def check_child_failure(given: ChildFailure, error: Exception | None) -> None:
+    """Raise `TypeError` unless these are a `ChildFailure` and an exception or None."""
+    if not isinstance(given, ChildFailure):
+        raise TypeError(f"the failure of a child must be a ChildFailure, got {kind_of(given)}")
+    checked_text("the failure of a child: kind", given.kind)
+    checked_text("the failure of a child: message", given.message)
+    if error is not None and not isinstance(error, Exception):
+        raise TypeError(f"the error of a child must be an exception or None, got {kind_of(error)}")

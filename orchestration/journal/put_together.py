@@ -22,7 +22,7 @@ from understudy.orchestration.group.snapshot import with_state
 from understudy.orchestration.saving.machines import loaded, runner_at
 from understudy.orchestration.saving.saved_run import SavedRun
 from understudy.vocabulary.context.artifacts import Artifact
-from understudy.vocabulary.runs.left_runs import ChangedRun
+from understudy.vocabulary.runs.stored_runs import ChangedRun
 
 from .agent_rows import machine_of, with_spending
 from .group_rows import machine_of_group

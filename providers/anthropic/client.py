@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Unpack
 from urllib.parse import urlsplit
@@ -13,7 +14,6 @@ from understudy.providers.http.options import checked_version
 from understudy.vocabulary.messages import JsonObject, ModelRequest, ModelTurn
 
 from . import wire
-from .betas import beta_header, checked_betas
 from .stream import AnthropicStream
 
 ANTHROPIC_HOST = "api.anthropic.com"
@@ -73,3 +73,23 @@ class Anthropic(HttpModel):
 
     def _decoder(self) -> AnthropicStream:
         return AnthropicStream()
+
+
+NAME = re.compile(r"[A-Za-z0-9._-]+")
+
+
+def checked_betas(betas: Sequence[str]) -> tuple[str, ...]:
+    """Return the option `betas`; raises TypeError or ValueError if it is no list of names."""
+    if not isinstance(betas, (list, tuple)):
+        raise TypeError(f"betas must be a list of names, got {type(betas).__name__}")
+    for name in betas:
+        if not isinstance(name, str):
+            raise TypeError(f"betas must be a list of names, got one that is a {type(name).__name__}")
+        if not NAME.fullmatch(name):
+            raise ValueError(f"betas must be names such as 'context-1m-2025-08-07', got {name!r}")
+    return tuple(dict.fromkeys(betas))
+
+
+def beta_header(betas: Sequence[str]) -> Mapping[str, str]:
+    """Return the header for these names; none if there are no names."""
+    return {"anthropic-beta": ",".join(betas)} if betas else {}

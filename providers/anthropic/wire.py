@@ -25,10 +25,9 @@ from understudy.providers.wire.json_values import (
     type_in,
     written,
 )
-from understudy.providers.wire.output_formats import anthropic_format
+from understudy.providers.wire.output_formats import anthropic_format, strict_fields
 from understudy.providers.wire.result_parts import split
 from understudy.providers.wire.settings import asks_for_tools, lay_over
-from understudy.providers.wire.strict_tools import strict_fields
 from understudy.vocabulary.citations import Citation
 from understudy.vocabulary.json_reading import arguments
 from understudy.vocabulary.media import Media, text_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Unpack
 from urllib.parse import quote
@@ -19,7 +20,35 @@ GEMINI = "https://generativelanguage.googleapis.com"
 API_VERSION = "v1beta"  # Gemini API, API versions: the version with tools, thinking and JSON Schema.
 
 
-class Gemini(HttpModel):
+class GenerateContent(HttpModel):
+    """A model behind generateContent, wherever it is: the addresses under its place, requests and answers."""
+
+    _added_ends = (":generateContent", ":streamGenerateContent")
+
+    @abstractmethod
+    def _place(self) -> str:
+        """Return the URL of the model, without the method."""
+
+    def _url(self) -> str:
+        return f"{self._place()}:generateContent"
+
+    def _stream_url(self) -> str:
+        return f"{self._place()}:streamGenerateContent?alt=sse"
+
+    def _encode(self, request: ModelRequest) -> JsonObject:
+        return wire.encode(request, self.model, provider=self.provider)
+
+    def _encode_stream(self, request: ModelRequest) -> JsonObject:
+        return self._encode(request)  # the URL asks for the stream
+
+    def _decode(self, body: JsonObject) -> ModelTurn:
+        return wire.decode(body)
+
+    def _decoder(self) -> GoogleStream:
+        return GoogleStream()
+
+
+class Gemini(GenerateContent):
     """A model behind Google's Gemini API.
 
     Blocking, and safe to share between threads. Making one checks the options and needs no key.
@@ -35,7 +64,6 @@ class Gemini(HttpModel):
     """
 
     provider = "gemini"
-    _added_ends = (":generateContent", ":streamGenerateContent")
 
     def __init__(
         self,
@@ -49,12 +77,6 @@ class Gemini(HttpModel):
         self._added_version = checked_version(api_version)
         super().__init__(model, api_key=api_key, base_url=base_url, **options)
 
-    def _url(self) -> str:
-        return f"{self._place()}:generateContent"
-
-    def _stream_url(self) -> str:
-        return f"{self._place()}:streamGenerateContent?alt=sse"
-
     def _place(self) -> str:
         # The name of a tuned model has a collection of its own before the slash.
         name = self.model if "/" in self.model else f"models/{self.model}"
@@ -62,15 +84,3 @@ class Gemini(HttpModel):
 
     def _auth(self, key: Secret) -> Mapping[str, str]:
         return {"x-goog-api-key": key.reveal()}
-
-    def _encode(self, request: ModelRequest) -> JsonObject:
-        return wire.encode(request, self.model, provider=self.provider)
-
-    def _encode_stream(self, request: ModelRequest) -> JsonObject:
-        return self._encode(request)  # the URL asks for the stream
-
-    def _decode(self, body: JsonObject) -> ModelTurn:
-        return wire.decode(body)
-
-    def _decoder(self) -> GoogleStream:
-        return GoogleStream()

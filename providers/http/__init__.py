@@ -7,10 +7,10 @@ write the time that is left, and ends a blocked one when the run is cancelled.
 `decompression` unpacks a body in small pieces, so that the limit of its size holds.
 
 A `ModelTurn` goes out, or one of understudy's errors: `errors` makes it from an HTTP error, `attempt` from a failed
-connection or a late answer. No key goes out: not in an error, a log (`log_filter`), a repr or a pickle.
+connection or a late answer. No key goes out: not in an error, a log, a repr or a pickle.
 
 `HttpModel.stream` goes the same way with a `StreamedCall`: each `StreamedAttempt` gives the body as it comes, and a
-`StreamReader` makes pieces of it. `whole_answers` reads an answer that came in one.
+`StreamReader` makes pieces of it.
 
 Clients are shared by threads, and `forks` renews their locks and sockets in forked children. `options` checks the
 arguments of a new client.

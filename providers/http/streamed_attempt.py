@@ -7,10 +7,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from math import inf
 from typing import TYPE_CHECKING, NoReturn
 
-from .attempt import Attempt, Outgoing, Reply, headers_of
+from .attempt import Attempt, Outgoing, Reply, headers_of, quiet
 from .decompression import decompressed
 from .errors import QUOTED, quoted
-from .log_filter import quiet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

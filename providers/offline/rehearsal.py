@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import cast
 
 from understudy.vocabulary.messages import (
@@ -22,10 +24,8 @@ from understudy.vocabulary.messages import (
     ToolResult,
     Usage,
 )
-from understudy.vocabulary.pieces import Piece
+from understudy.vocabulary.pieces import CallPiece, Piece, ReasoningPiece, TextPiece, pieces_of
 from understudy.vocabulary.runs.criteria import KeywordCriteria, StructuredOutputCriteria
-
-from .words import word_by_word
 
 LONGEST_REPORT = 160  # Characters of each result in the closing text; short enough for a terminal.
 
@@ -251,3 +251,21 @@ def _resolve(reference: str, root: JsonObject) -> JsonObject:
         name = step.replace("~1", "/").replace("~0", "~")
         found = found.get(name) if isinstance(found, Mapping) else None
     return found if isinstance(found, Mapping) else {}
+
+
+_WORD = re.compile(r"\s*\S+|\s+")
+
+
+def word_by_word(turn: ModelTurn) -> Iterator[Piece]:
+    """Yield the pieces of a turn: each word of text, reasoning and arguments in one of its own."""
+    for piece in pieces_of(turn):
+        match piece:
+            case TextPiece() | ReasoningPiece():
+                first, *rest = _WORD.findall(piece.text) or [""]
+                yield replace(piece, text=first)
+                yield from [type(piece)(word, piece.part) for word in rest]
+            case CallPiece():
+                yield replace(piece, arguments="")
+                yield from [CallPiece(piece.part, word) for word in _WORD.findall(piece.arguments)]
+            case _:
+                yield piece

@@ -19,9 +19,8 @@ from understudy.providers.wire.json_values import (
     text,
     text_in,
 )
-from understudy.providers.wire.output_formats import openai_format
+from understudy.providers.wire.output_formats import openai_format, strict_fields
 from understudy.providers.wire.settings import asks_for_tools, lay_over
-from understudy.providers.wire.strict_tools import strict_fields
 from understudy.vocabulary.citations import Citation
 from understudy.vocabulary.json_reading import arguments_text
 from understudy.vocabulary.messages import (

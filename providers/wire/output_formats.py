@@ -1,9 +1,12 @@
-"""The request fields that ask each API for an answer of a given form. A form that uses a tool needs no field."""
+"""The request fields that ask each API for an answer of a given form, and for calls that fit the schemas of tools.
+
+A form that uses a tool needs no field.
+"""
 
 from __future__ import annotations
 
-from understudy.vocabulary.answers.strict_schemas import strict_schema
-from understudy.vocabulary.messages import JsonObject, JsonValue, OutputSpec
+from understudy.vocabulary.answers.strict_schemas import strict_arguments, strict_schema
+from understudy.vocabulary.messages import JsonObject, JsonValue, OutputSpec, Settings, ToolSpec
 
 from .json_values import is_array, is_object
 
@@ -59,3 +62,22 @@ def _without_const(value: JsonValue) -> JsonValue:
     if "const" in made and not is_object(made["const"]):
         made["enum"] = [made.pop("const")]
     return made
+
+
+def strict_fields(
+    tool: ToolSpec, settings: Settings, key: str, *, all_required: bool = False, recursive: bool = True
+) -> JsonObject:
+    """Return the fields of a tool that say whether it is strict, with its schema under `key`.
+
+    Args:
+        all_required, recursive: as for `strict_schema`, by what the API enforces.
+
+    Raises:
+        ValueError: the tool's schema cannot be made strict.
+    """
+    if settings.strict_tools is None:
+        return {key: tool.schema}
+    if not settings.strict_tools:
+        return {key: tool.schema, "strict": False}
+    schema = strict_arguments(tool.name, tool.schema, all_required=all_required, recursive=recursive)
+    return {key: schema, "strict": True}

@@ -31,10 +31,12 @@ from understudy.specs.grammar.agent import (
     AgentGrammar,
     BudgetGrammar,
     CompactionGrammar,
+    KeywordGrammar,
+    MaxIterationsGrammar,
+    StructuredOutputGrammar,
     SubAgentGrammar,
     ToolGrammar,
 )
-from understudy.specs.grammar.criteria import KeywordGrammar, MaxIterationsGrammar, StructuredOutputGrammar
 from understudy.specs.grammar.grammar import Grammar
 from understudy.specs.grammar.memory import DescribedMemory, InMemoryGrammar, PersistentGrammar, WindowedGrammar
 from understudy.specs.grammar.named import (

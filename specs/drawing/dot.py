@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from .picture import Arrow, Box, Node, Part, Picture
+from .layout import Arrow, Box, Node, Part, Picture
 
 FONT = 'fontname="Helvetica,Arial,sans-serif"'
 GRAPH = f'graph [compound=true {FONT} fontsize=13 rankdir=TB nodesep=0.35 ranksep=0.45 style="rounded,filled"]'

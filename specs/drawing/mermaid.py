@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .picture import Arrow, Box, Node, Part, Picture
+from .layout import Arrow, Box, Node, Part, Picture
 
 STYLES = {
     "agent": "fill:#ffffff,stroke:#57606a,color:#1f2328",

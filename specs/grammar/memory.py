@@ -57,27 +57,24 @@ class PersistentGrammar(Grammar):
     )
 
 
-NewMemory = Annotated[
+_Described = (
     Annotated[InMemoryGrammar, form("in_memory")]
     | Annotated[WindowedGrammar, form("windowed")]
     | Annotated[PersistentGrammar, form("persistent")]
-    | Annotated[NamedGrammar, NAME_FORM],
-    forms(
-        "must be a mapping with 'type', or with 'name' of a registered memory",
-        types=("in_memory", "windowed", "persistent"),
-        keys=("name",),
-    ),
+    | Annotated[NamedGrammar, NAME_FORM]
+)
+_TYPES = ("in_memory", "windowed", "persistent")
+
+NewMemory = Annotated[
+    _Described,
+    forms("must be a mapping with 'type', or with 'name' of a registered memory", types=_TYPES, keys=("name",)),
 ]
 DescribedMemory: TypeAlias = InMemoryGrammar | WindowedGrammar | PersistentGrammar | NamedGrammar
 MemoryEntry = Annotated[
-    Annotated[str, Tag(TEXT)]
-    | Annotated[InMemoryGrammar, form("in_memory")]
-    | Annotated[WindowedGrammar, form("windowed")]
-    | Annotated[PersistentGrammar, form("persistent")]
-    | Annotated[NamedGrammar, NAME_FORM],
+    Annotated[str, Tag(TEXT)] | _Described,
     forms(
         "must be a mapping with 'type', or with 'name' of a registered memory, or a name out of 'memories'",
-        types=("in_memory", "windowed", "persistent"),
+        types=_TYPES,
         text=True,
         keys=("name",),
     ),

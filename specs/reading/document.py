@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
 import yaml
+from yaml.error import Mark
 from yaml.events import AliasEvent, CollectionStartEvent
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from yaml.reader import ReaderError
 
 from understudy.vocabulary.messages import JsonValue
 
-from .environment import fill_in, is_bound_later, mentions_environment
-from .problems import Place, Problem, short
-from .yaml_errors import Refused, explain, place_of_mark, place_of_offset
+from .problems import Place, Problem, did_you_mean, short
 
 Path: TypeAlias = tuple[str | int, ...]
 """The keys and positions from the top of a document down to a value."""
@@ -289,3 +289,165 @@ def _tag_of(text: str) -> str:
 
 def _start(node: Node) -> Place:
     return place_of_mark(node.start_mark)
+
+
+LINE_END = re.compile(r"\r\n|[\n\r\x85\u2028\u2029]")
+"""Line ends as PyYAML counts them in its marks."""
+OPENS = {"while parsing a flow sequence": ("[", "]"), "while parsing a flow mapping": ("{", "}")}
+BLOCK_STARTS = ("'<block mapping start>'", "'<block sequence start>'", "'-'", "'?'")
+QUOTE = "put text with such a sign in quotes"
+
+
+class Refused(yaml.MarkedYAMLError):
+    """Valid YAML that a spec may not have; its message is shown unchanged."""
+
+
+def explain(error: yaml.YAMLError, text: str) -> tuple[Place, str]:
+    """Return the place where a text is not YAML, and the reason."""
+    if isinstance(error, ReaderError):
+        found = f"the character U+{ord(text[error.position]):04X} is not allowed in YAML"
+        return place_of_offset(text, error.position), found
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return Place(1, 1), f"this is not YAML: {error}"
+    if isinstance(error, Refused):
+        return place_of_mark(error.problem_mark), str(error.problem)
+    problem, context = str(error.problem), error.context or ""
+    begun = error.context_mark or error.problem_mark
+    if _is_told_where_it_begins(problem, context):
+        return place_of_mark(begun), _beginning(problem, context)
+    return place_of_mark(error.problem_mark), _in_words(problem, context, begun.line + 1)
+
+
+def place_of_mark(mark: Mark) -> Place:
+    """Return the place that a mark of PyYAML points to."""
+    return Place(mark.line + 1, mark.column + 1)
+
+
+def place_of_offset(text: str, offset: int) -> Place:
+    """Return the place of a character."""
+    ends = [found.end() for found in LINE_END.finditer(text[:offset])]
+    return Place(len(ends) + 1, offset - (ends[-1] if ends else 0) + 1)
+
+
+def _is_told_where_it_begins(problem: str, context: str) -> bool:
+    """Whether the error belongs at the start of a construct, such as an open quote, and not where the parser stopped."""
+    if context in OPENS:
+        return "'<stream end>'" in problem
+    if context == "while scanning a quoted scalar":
+        return problem in ("found unexpected end of stream", "found unexpected document separator")
+    return problem == "could not find expected ':'"
+
+
+def _beginning(problem: str, context: str) -> str:
+    if context in OPENS:
+        return f"this {OPENS[context][0]!r} is never closed; expected {OPENS[context][1]!r} before the text ends"
+    if context == "while scanning a quoted scalar":
+        return "this quote is never closed"
+    return "this is neither 'key: value' nor the rest of what stands above; add ': ', or check indentation and quotes"
+
+
+def _in_words(problem: str, context: str, begun: int) -> str:
+    anchor = re.search(r"'(.*)'", context if "duplicate anchor" in context else problem)
+    name = anchor.group(1) if anchor else ""
+    if "duplicate anchor" in context:
+        return f"the anchor '&{name}' stands twice, first in line {begun}"
+    if problem.startswith("found undefined alias"):
+        return f"no anchor '&{name}' stands before this; put text that begins with '*' in quotes"
+    if problem.startswith("expected alphabetic or numeric character"):
+        return "this is no name of an anchor or an alias; put text that begins with '*' or '&' in quotes"
+    if problem == "but found another document":
+        return "a second document begins here, and a spec is one; write several files, and name them under 'include:'"
+    if "that cannot start any token" in problem:
+        tab = "a tab cannot indent YAML; use spaces"
+        return tab if "\\t" in problem else f"text cannot begin with {name!r}; put it in quotes"
+    if problem == "mapping values are not allowed here":
+        return "a ': ' begins a value where none can stand; put text with ': ' in quotes, and check the indentation"
+    if context in OPENS:
+        opened, closes = OPENS[context]
+        return f"expected ',' or {closes!r} here, for the {opened!r} of line {begun} is still open; {QUOTE}"
+    if problem == "expected the node content, but found '<stream end>'":
+        return "the text ends here inside of a '[' or a '{'; close it"
+    if problem.startswith("expected the node content"):
+        return f"expected a value here, got {problem.rpartition(' found ')[2]}; {QUOTE}"
+    if problem.startswith("expected <block end>"):
+        if problem.endswith(BLOCK_STARTS):
+            return f"indentation does not match the block that starts on line {begun}"
+        return f"the value before this has ended, and nothing can follow it in this line; {QUOTE}"
+    return f"this is not YAML: {problem}" + (f" ({context})" if context else "")
+
+
+MARK = "${env:"
+PLACE = re.compile(r"\$\$\{env:|\$\{env:([^{}]*)(\}?)")
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+SECRET = re.compile(
+    r"API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|(^|_)(KEY|TOKEN|PWD)$",
+    re.IGNORECASE,
+)
+BOUND_LATER = ("prompt", "when", "for_each", "until")
+"""Keys of a task whose `${…}` the workflow binds at run time; there `$${` is an escaped `${`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A text with the environment's values filled in.
+
+    Attributes:
+        text: the text; a name with a problem is left out.
+        is_whole: whether the original text was one `${env:NAME}` and nothing else.
+        problems: one message for each name with a problem.
+    """
+
+    text: str
+    is_whole: bool
+    problems: tuple[str, ...]
+
+
+def mentions_environment(text: str) -> bool:
+    """Whether a text has a `${env:NAME}`, escaped or not."""
+    return MARK in text
+
+
+def is_bound_later(path: tuple[str | int, ...]) -> bool:
+    """Whether a workflow binds the text at this path of a document again at run time."""
+    if len(path) > 3 and path[-2] == "parameters":
+        return path[-4] in ("steps", "tasks", "sub_agents")
+    return len(path) > 2 and path[-3] == "tasks" and path[-1] in BOUND_LATER
+
+
+def fill_in(text: str, environment: Mapping[str, str], *, bound_later: bool = False) -> Filled:
+    """Put the environment's values into a text; `$${env:` is an escaped `${env:`.
+
+    Args:
+        text: a text of a spec.
+        environment: value by name.
+        bound_later: whether a workflow will bind the text again; then `$` in the values is escaped for it.
+    """
+    problems: list[str] = []
+
+    def value_of(found: re.Match[str]) -> str:
+        if found.group().startswith("$$"):
+            return found.group() if bound_later else MARK
+        name = found.group(1).strip()
+        problem = _problem_with(name, found, environment)
+        if problem:
+            problems.append(problem)
+            return ""
+        return environment[name].replace("${", "$${") if bound_later else environment[name]
+
+    filled = PLACE.sub(value_of, text)
+    whole = PLACE.fullmatch(text)
+    return Filled(filled, whole is not None and not text.startswith("$$"), tuple(problems))
+
+
+def _problem_with(name: str, found: re.Match[str], environment: Mapping[str, str]) -> str:
+    if not found.group(2) or not NAME.fullmatch(name):
+        return f"{short(found.group())} names no variable; expected ${{env:NAME}}, or $${{env: for the characters themselves"
+    if SECRET.search(name):
+        return (
+            f"${{env:{name}}} looks like a secret, and a spec holds none: it is shown, logged and drawn; "
+            "keys are found in the environment by the model's provider itself"
+        )
+    if name not in environment:
+        known = [each for each in environment if not SECRET.search(each)]
+        return f"the environment has no {name}; set it before the spec is loaded{did_you_mean(name, known)}"
+    return ""

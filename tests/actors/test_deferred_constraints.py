@@ -12,8 +12,7 @@ import understudy as us
 from tests.support.scripts import contents_of, finished
 from tests.support.shelf import Shelf, caller
 from understudy.actors.stores.database import Violated
-from understudy.actors.stores.sqlite_database import SQLiteDatabase
-from understudy.actors.stores.sqlite_writers import writer_of
+from understudy.actors.stores.sqlite_database import SQLiteDatabase, writer_of
 
 
 @pytest.fixture

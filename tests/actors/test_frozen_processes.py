@@ -23,7 +23,7 @@ from understudy.actors.pauses.error_tokens import ErrorTokens
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.stores.pauses import PauseTable
 from understudy.actors.stores.sessions import SessionCommit, SessionTable
-from understudy.actors.stores.sqlite_writers import writer_of
+from understudy.actors.stores.sqlite_database import writer_of
 from understudy.testing import says
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is stopped after a fork")

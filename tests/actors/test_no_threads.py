@@ -318,7 +318,7 @@ def test_a_periodic_timer_that_cannot_be_set_again_fails_its_actor(monkeypatch: 
                 ticked.set()
             return message
 
-    monkeypatch.setattr("understudy.actors.actor.timers.ring_at", ring)
+    monkeypatch.setattr("understudy.actors.actor.commands.ring_at", ring)
     ref = system.spawn(Ticks, name="ticks")
 
     assert ticked.wait(WAIT)  # by the second object, which set it again

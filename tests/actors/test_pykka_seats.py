@@ -15,8 +15,7 @@ from understudy.actors.cells.envelope import Fate
 from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.cells.pykka_cell import PykkaCell
 from understudy.actors.cells.seated_cell import Entered, SeatedCell
-from understudy.actors.memory.memory_actor import Append, Load, MemoryActor
-from understudy.actors.memory.origin import MemoryOrigin
+from understudy.actors.memory.memory_actor import Append, Load, MemoryActor, MemoryOrigin
 from understudy.actors.stores.store import Store
 from understudy.actors.system.actor_system import runs_of
 from understudy.actors.threads.promise import Promise

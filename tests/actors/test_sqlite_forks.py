@@ -19,7 +19,7 @@ from tests.hosts.processes import output_of
 from tests.soak.forks import fork_all
 from tests.support.scripts import WAIT
 from understudy import StoreError
-from understudy.actors.stores import sqlite_file, sqlite_writers
+from understudy.actors.stores import sqlite_database, sqlite_file
 from understudy.actors.stores.database import Sql
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
 
@@ -131,7 +131,7 @@ def test_a_child_of_a_fork_that_waited_in_vain_refuses_the_file_and_its_parent_g
         in_child(refused)
 
     with monkeypatch.context() as patched:  # a busy machine needs the usual wait for all other forks
-        patched.setattr(sqlite_writers, "FORK_WAIT", 0.05)
+        patched.setattr(sqlite_database, "FORK_WAIT", 0.05)
         in_child(refused_too)
 
     held.ended()
@@ -266,7 +266,7 @@ def test_a_second_fork_that_comes_while_one_has_the_file_neither_takes_nor_frees
 
 
 def test_a_fork_waits_until_a_file_without_a_store_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_writers, "FORK_WAIT", 0.05)
+    monkeypatch.setattr(sqlite_database, "FORK_WAIT", 0.05)
     database = SQLiteDatabase(str(tmp_path / "shop.db"))
     closing_it, go = threading.Event(), threading.Event()
     close = sqlite_file.SQLiteFile.close

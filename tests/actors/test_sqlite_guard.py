@@ -11,7 +11,7 @@ import pytest
 
 from understudy.actors.stores.database import OpenSql
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
-from understudy.actors.stores.transactions.sqlite_guard import Guard
+from understudy.actors.stores.sqlite_job import Guard
 from understudy.errors import StoreError
 
 THEIRS = "tables whose names begin with understudy_ are the runtime's"

@@ -15,8 +15,7 @@ from tests.support.killing import Effects, killed, worker
 from tests.support.scripts import WAIT, eventually, finished, needs_approval
 from understudy.actors.stores.inspection.look_at import look_at
 from understudy.actors.stores.inspection.run_list import PauseHead, RunEntry, RunHead
-from understudy.actors.stores.inspection.standing import standing
-from understudy.actors.stores.inspection.stored_runs import StoredRuns, runs_in
+from understudy.actors.stores.inspection.stored_runs import StoredRuns, runs_in, standing
 from understudy.actors.stores.open_store import open_store
 from understudy.testing import calls, says
 

@@ -11,7 +11,7 @@ import pytest
 import understudy as us
 from tests.support.scripts import WAIT, finished, incomplete, needs_input
 from tests.support.stores import LeasedDictStore
-from understudy.actors.memory.stored_memory import StoredMemory
+from understudy.actors.memory.persistent import StoredMemory
 from understudy.testing import ScriptedModel, calls, says
 
 Another = Callable[[], us.ActorSystem]

@@ -14,7 +14,7 @@ import understudy as us
 from tests.support.commands import chat_made, run_made
 from tests.support.streaming import StreamedScript, Tap, text_turn
 from tests.support.tools import look
-from understudy.commandline.certain_answers import is_certain
+from understudy.commandline.commands.run_display import is_certain
 from understudy.commandline.piece_writer import OutputFailed
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 

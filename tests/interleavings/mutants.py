@@ -17,7 +17,7 @@ from types import FunctionType
 
 import pytest
 
-from understudy.actors.actor.watchers import Watchers
+from understudy.actors.actor.lifecycle import Watchers
 from understudy.actors.cells.mailbox import MailboxQueue
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.record import RunRecord

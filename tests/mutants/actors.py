@@ -7,7 +7,7 @@ from .mutant import Mutant
 MAILBOX = "actors/cells/mailbox.py"
 CELL = "actors/cells/cell.py"
 REPLY = "actors/threads/promise.py"
-DECIDER = "actors/actor/decider.py"
+DECIDER = "actors/actor/supervisor.py"
 SUPERVISOR = "actors/actor/supervisor.py"
 RESTARTS = "orchestration/supervision/restarts.py"
 GROUP_MACHINE = "orchestration/supervision/group_machine.py"

@@ -167,7 +167,7 @@ MUTANTS = (
     ),
     Mutant(
         "headers of a server are logged",
-        "providers/http/log_filter.py",
+        "providers/http/attempt.py",
         "record.msg = _cut(record.msg)",
         "pass",
         (

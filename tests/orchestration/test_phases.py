@@ -11,7 +11,7 @@ from tests.support.scenarios import SCENARIOS
 from tests.support.scenarios.by_hand import play_by_hand
 from understudy.errors import ProtocolViolation
 from understudy.orchestration import AgentRun, Ruling
-from understudy.orchestration.agent.phases import PHASES, Phase
+from understudy.orchestration.agent.state import PHASES, Phase
 from understudy.orchestration.agent.steps import Step
 from understudy.vocabulary.runs.callbacks import Abort, OverrideResponse
 

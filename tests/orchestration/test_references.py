@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.orchestration.graph.comparing import holds
 from understudy.orchestration.graph.conditions import references_in
 from understudy.orchestration.graph.references import (
     Reference,
@@ -19,6 +18,7 @@ from understudy.orchestration.graph.references import (
     references,
     value_at,
 )
+from understudy.orchestration.graph.task_values import holds
 from understudy.vocabulary.messages import JsonValue
 
 

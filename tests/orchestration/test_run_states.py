@@ -19,7 +19,7 @@ from understudy.errors import ProtocolViolation
 from understudy.orchestration.agent.rulings import Ruling
 from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.agent.spec import CompactionRule
-from understudy.orchestration.group.queue import ChildQueue
+from understudy.orchestration.group.child_runs import ChildQueue
 from understudy.orchestration.group.spec import GroupSpec
 from understudy.orchestration.runs import events as e
 from understudy.orchestration.runs.agent_state import AgentLineState

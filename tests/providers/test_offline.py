@@ -20,9 +20,8 @@ from understudy.errors import ProviderError, RateLimited
 from understudy.orchestration import AgentRun
 from understudy.orchestration.streaming.turn_assembler import TurnAssembler
 from understudy.providers import FunctionModel, Rehearsal, ScriptedModel
-from understudy.providers.offline.rehearsal import DEEPEST, made_arguments, made_value
-from understudy.providers.offline.scripted_pieces import ScriptedPieces, pieces
-from understudy.providers.offline.words import word_by_word
+from understudy.providers.offline.doubles import ScriptedPieces, pieces
+from understudy.providers.offline.rehearsal import DEEPEST, made_arguments, made_value, word_by_word
 from understudy.vocabulary.messages import (
     JsonObject,
     JsonValue,

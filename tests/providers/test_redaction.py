@@ -17,8 +17,7 @@ from understudy.errors import AuthenticationError
 from understudy.providers import Anthropic, Gemini, OpenAI, Secret
 from understudy.providers.http.environment import KEYS
 from understudy.providers.http.model_client import HttpModel
-from understudy.providers.tape.redaction import RedactLike, Redactor
-from understudy.providers.tape.secret_patterns import HIDDEN
+from understudy.providers.tape.redaction import HIDDEN, RedactLike, Redactor
 from understudy.vocabulary.messages import (
     FilePart,
     JsonValue,

@@ -18,7 +18,7 @@ from tests.support.responses import DIALECT, SAID, THOUGHT, answering, call, cli
 from tests.support.wire_streams import as_events
 from understudy.errors import ProviderError
 from understudy.providers import OpenAIResponses
-from understudy.providers.openai.responses.stored_answers import StoredAnswers
+from understudy.providers.openai.responses.client import StoredAnswers
 from understudy.vocabulary.messages import (
     JsonObject,
     Message,

@@ -31,8 +31,7 @@ from understudy import (
 )
 from understudy.orchestration import Runner
 from understudy.specs.drawing import render
-from understudy.specs.drawing.layout import picture_of
-from understudy.specs.drawing.picture import Box, Picture
+from understudy.specs.drawing.layout import Box, Picture, picture_of
 
 DOT = shutil.which("dot")
 needs_dot = pytest.mark.skipif(DOT is None, reason="no Graphviz: its program 'dot' is not on the PATH")

@@ -13,7 +13,7 @@ from understudy.orchestration.supervision.restarts import Strategy
 from understudy.providers.http.model_client import HttpModel
 from understudy.specs.builders.definitions import STRATEGIES
 from understudy.specs.checks.model_clients import OPTIONS
-from understudy.specs.grammar import agent, criteria, groups, memory, named
+from understudy.specs.grammar import agent, groups, memory, named
 from understudy.specs.grammar.grammar import Grammar, keys_of
 from understudy.vocabulary.runs.callbacks import AgentCallback
 
@@ -27,9 +27,9 @@ GRAMMARS: dict[Callable[..., object], type[Grammar]] = {
     us.InMemoryMemory: memory.InMemoryGrammar,
     us.WindowedMemory: memory.WindowedGrammar,
     us.PersistentMemory: memory.PersistentGrammar,
-    us.MaxIterationsCriteria: criteria.MaxIterationsGrammar,
-    us.KeywordCriteria: criteria.KeywordGrammar,
-    us.StructuredOutputCriteria: criteria.StructuredOutputGrammar,
+    us.MaxIterationsCriteria: agent.MaxIterationsGrammar,
+    us.KeywordCriteria: agent.KeywordGrammar,
+    us.StructuredOutputCriteria: agent.StructuredOutputGrammar,
     us.LoggingCallback: named.LoggingGrammar,
     us.InputGuardrail: named.InputGuardrailGrammar,
     us.OutputGuardrail: named.OutputGuardrailGrammar,
@@ -135,7 +135,7 @@ def test_a_client_takes_what_its_parameter_is_called_in_specs() -> None:
 
 def concrete(base: type) -> set[type]:
     """Return the public classes below one that a program can make objects of."""
-    public = [getattr(us, name) for name in us.__all__]
+    public = [getattr(us, name) for name in vars(us)["__all__"]]
     return {
         each
         for each in public
@@ -153,7 +153,7 @@ def test_a_strategy_has_a_word() -> None:
 
 
 def test_memories_and_criteria_are_all_known() -> None:
-    public = [getattr(us, name) for name in us.__all__ if name.endswith(("Memory", "Criteria", "Guardrail"))]
+    public = [getattr(us, name) for name in vars(us)["__all__"] if name.endswith(("Memory", "Criteria", "Guardrail"))]
 
     by_another_key = {us.CompactedMemory}  # an agent's `compaction` says the same
     assert set(public) - {us.Memory, us.SummaryMemory} - by_another_key <= GRAMMARS.keys()

@@ -21,9 +21,8 @@ from understudy import (
     tool,
 )
 from understudy.orchestration import Runner
-from understudy.specs.drawing import labels, layout
-from understudy.specs.drawing.layout import picture_of
-from understudy.specs.drawing.picture import Box, Part, Picture
+from understudy.specs.drawing import layout
+from understudy.specs.drawing.layout import Box, Part, Picture, picture_of
 from understudy.vocabulary.context.session import RunContext
 
 
@@ -84,7 +83,7 @@ def test_tools_that_a_person_must_allow_are_marked() -> None:
 
 
 def test_of_many_tools_only_those_that_a_person_must_allow_are_named() -> None:
-    many = [tool(name=f"look{i}")(lambda: "") for i in range(labels.MAX_TOOLS)]
+    many = [tool(name=f"look{i}")(lambda: "") for i in range(layout.MAX_TOOLS)]
     drawn = only(picture_of([Agent("clerk", model="rehearsal", tools=[*many, pay])]))
 
     assert drawn.notes[1:] == (f"{len(many) + 1} tools: pay (approval), …",)
@@ -180,7 +179,7 @@ def test_long_conditions_are_cut() -> None:
 
     (note,) = drawn.parts[0].notes
     assert note.startswith("when ${input} == xxx") and note.endswith("x…")
-    assert len(note) == len("when ") + labels.MAX_CONDITION
+    assert len(note) == len("when ") + layout.MAX_CONDITION
 
 
 def test_sub_agents_stand_beside_their_agent_and_are_handed_over_to() -> None:

@@ -8,8 +8,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from understudy.actors.stores.database import Database, OpenSql, Sql
-from understudy.actors.stores.figures import HasFigures, StoreFigures
+from understudy.actors.stores.database import Database, HasFigures, OpenSql, Sql, StoreFigures
 from understudy.actors.stores.process_locks import HasLocks, Locks
 
 T = TypeVar("T")

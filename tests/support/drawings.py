@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from understudy import Agent, ParallelAgent, SequentialAgent, SubAgent, Task, Workflow, tool
 from understudy.orchestration.definitions.checks import ID
 from understudy.orchestration.definitions.runner import Runner
-from understudy.specs.drawing.picture import Box, Part, Picture
+from understudy.specs.drawing.layout import Box, Part, Picture
 from understudy.vocabulary.tools.definition import ToolLike
 
 WORDS = [

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from inspect import isfunction
 
 from understudy.orchestration import AgentRun
-from understudy.orchestration.agent.phases import PHASES, Phase
+from understudy.orchestration.agent.state import PHASES, Phase
 
 Transition = tuple[Phase, str, Phase]
 """The phase before, the method, the phase after."""

@@ -9,18 +9,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 from understudy.actors.stores.database import Database, Sql, SqlValue
 from understudy.actors.stores.events.pages import EventPage, read_events
 from understudy.actors.stores.events.rows import EVENTS_KEPT, note_cancelled
 from understudy.actors.stores.process_locks import HasLocks, Locks
-from understudy.actors.stores.runs import DROP_ALL, DROP_ROWS, KEPT
+from understudy.actors.stores.runs import DROP_ALL, DROP_ROWS, KEPT, MAX_TAKEOVERS, user_of
 from understudy.errors import StoreError
-from understudy.vocabulary.runs.stored_runs import StoredRunStatus
+from understudy.vocabulary.runs.stored_runs import StoredRunPhase, StoredRunStatus
 
-from .run_list import RunEntry, RunList
-from .standing import standing
+from .run_list import PauseHead, RunEntry, RunHead, RunList, fields_of
 
 Change: TypeAlias = Literal["done", "requested", "driven", "over", "changed"]
 """What came of a change: it was done; the process that drives the run was asked; a living process drives the run; it was over; or
@@ -164,3 +163,74 @@ class StoredRuns:
 def runs_in(database: Database) -> StoredRuns:
     """Return the runs in a database, with the locks of the processes that have it."""
     return StoredRuns(database, database.locks if isinstance(database, HasLocks) else None)
+
+
+def standing(entry: RunEntry, lives: Callable[[str], bool], now: float) -> StoredRunStatus:
+    """Return where a run stands.
+
+    Args:
+        entry: what the store has of it.
+        lives: whether the process of a name lives.
+        now: seconds since 1970.
+    """
+    if entry.head is not None and entry.head.state != "over":
+        return _journaled(entry.head, lives)
+    pause = entry.waits
+    if pause is not None:
+        return _waiting(entry, pause, now)
+    return _over(entry)
+
+
+def _journaled(head: RunHead, lives: Callable[[str], bool]) -> StoredRunStatus:
+    phase: StoredRunPhase = "left"
+    reason = ""
+    if head.state == "parked":
+        phase, reason = "cannot_go_on", head.ending
+    elif lives(head.owner):
+        phase = "under_way"
+    elif head.takeovers >= MAX_TAKEOVERS:
+        phase, reason = "cannot_go_on", f"{head.takeovers} processes died while they drove it"
+    return _of_head(head, phase, reason, head.created_at)
+
+
+def _of_head(head: RunHead, phase: StoredRunPhase, reason: str, since: float | None) -> StoredRunStatus:
+    return StoredRunStatus(
+        run_id=head.run_id,
+        system=head.app,
+        runner_id=head.runner_id,
+        phase=phase,
+        reason=reason,
+        since=since,
+        takeovers=head.takeovers,
+        user_id=head.user_id,
+        conversation_id=head.conversation_id,
+        cancel_requested=head.cancel_requested is not None and phase != "over",
+    )
+
+
+def _waiting(entry: RunEntry, pause: PauseHead, now: float) -> StoredRunStatus:
+    told = fields_of(pause.payload)
+    is_leased = pause.leased_until is not None and pause.leased_until > now  # a worker does one turn of it
+    user = told.get("user_id")
+    return StoredRunStatus(
+        run_id=entry.run_id,
+        system=entry.app,
+        runner_id=cast(str, told.get("runner_id") or ""),
+        phase="under_way" if is_leased else "waiting",
+        reason=entry.head.ending if entry.head is not None else "",
+        since=_began(entry) if is_leased else pause.put_at,
+        takeovers=0 if entry.head is None else entry.head.takeovers,
+        user_id=None if user is None else user_of(cast(str, user)),
+        conversation_id=cast("str | None", told.get("conversation_id")),
+        by_error=told.get("by_error") is True,
+    )
+
+
+def _began(entry: RunEntry) -> float | None:
+    return None if entry.head is None else entry.head.created_at
+
+
+def _over(entry: RunEntry) -> StoredRunStatus:
+    if entry.head is not None:
+        return _of_head(entry.head, "over", entry.head.ending, entry.head.ended_at)
+    return StoredRunStatus(run_id=entry.run_id, system=entry.app, runner_id="", phase="over")

@@ -6,11 +6,10 @@ further run.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from understudy.actors.stores.database import Database, Part, Sql, SqlValue, checked_ids, prepare
+from understudy.actors.stores.database import Part, Sql, SqlValue, Table, checked_ids
 from understudy.actors.stores.runs import id_text
 
 MAPS = Part(
@@ -89,24 +88,10 @@ class Item(NamedTuple):
     """Of the run; None if the store has forgotten it."""
 
 
-class MapTable:
-    """The maps of all systems in a database that has the table of runs. Each call blocks for the database.
+class MapTable(Table):
+    """The maps of all systems in a database that has the table of runs. Each call blocks for the database."""
 
-    Args:
-        database: where they are.
-        clock: seconds since 1970.
-
-    Raises:
-        StoreError: the tables cannot be opened or made.
-    """
-
-    def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
-        self._database = database
-        self._clock = clock
-        prepare(database, MAPS)
-
-    def __repr__(self) -> str:
-        return repr(self._database)
+    part = MAPS
 
     def made(self, app: str, name: str, runner_id: str, user_id: str) -> StoredMap:
         """Return a map; made if it is not there."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from understudy.actors.stores.figures import StoreFigures
+from understudy.actors.stores.database import StoreFigures
 
 
 class Counts:

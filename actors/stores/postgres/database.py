@@ -20,8 +20,18 @@ from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from understudy.actors.stores.database import ENDED, InTheWay, OpenSql, Rows, Sql, SqlValue, Unfit, UnfitId, Violated
-from understudy.actors.stores.figures import StoreFigures
+from understudy.actors.stores.database import (
+    ENDED,
+    InTheWay,
+    OpenSql,
+    Rows,
+    Sql,
+    SqlValue,
+    StoreFigures,
+    Unfit,
+    UnfitId,
+    Violated,
+)
 from understudy.actors.stores.transactions.given_statements import for_psycopg
 from understudy.actors.threads.forked import Stage, at_fork
 from understudy.errors import StoreError

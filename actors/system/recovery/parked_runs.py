@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from understudy.actors.stores.runs import StoredRun
-from understudy.vocabulary.runs.left_runs import ParkedRun
+from understudy.vocabulary.runs.stored_runs import ParkedRun
 
 FIRST_PAUSE = 1.0  # Seconds before the second attempt; each further pause is twice as long.
 LONGEST_PAUSE = 60.0

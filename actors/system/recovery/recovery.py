@@ -15,7 +15,7 @@ from understudy.actors.system.run_manager import RunManager
 from understudy.actors.system.run_scope import scope_of_run
 from understudy.diagnostics import emit
 from understudy.errors import StoreError, UnderstudyError, in_words
-from understudy.vocabulary.runs.left_runs import ChangedRun, LeftRun
+from understudy.vocabulary.runs.stored_runs import ChangedRun, LeftRun
 
 from .parked_runs import ParkedRuns
 

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from math import inf
 from types import TracebackType
 from typing import Self
@@ -17,10 +18,30 @@ from understudy.providers.http.in_flight import InFlight
 from understudy.vocabulary.context.scope import Scope, current_scope
 from understudy.vocabulary.messages import Usage
 
-from .figures import LimitFigures
 from .rates import Rates, Sent
 from .settings import NO_SETTINGS, Settings
 from .told import left_by
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitFigures:
+    """The limits of one key at one provider, at one moment. The key itself is not known here."""
+
+    name: str
+    """Provider, family of models and address."""
+    taken: int
+    """Calls in flight, without those of clients that have a `max_in_flight` of their own."""
+    in_flight: int
+    """How many may be."""
+    waiting: int
+    """Calls that wait for a place, or for their time."""
+    stopped_for: float
+    """Seconds in which no request is sent, because the provider asked for it; 0 if any may be."""
+    pace: float | None
+    """Requests a second since the provider refused some; None if it refused none lately."""
+    retries: int
+    """How many failed requests may still be sent again; successes add to it."""
+
 
 BUSY = (503, 529)  # Statuses that name a wait when the provider is overloaded, as 429 does for one key.
 WORTH_ANOTHER = 1.0  # Seconds. A longer wait for told or learned limits is worth the price of another model.

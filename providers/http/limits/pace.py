@@ -8,10 +8,37 @@ do not lower the rate without end.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import inf
 
 from .bucket import Bucket
-from .measure import Measure
+
+SPARED = 0.9  # The rate that follows is this share of the one at which the provider took requests.
+
+
+@dataclass(slots=True)
+class Measure:
+    """What a refusal says of the provider's limit; the requests that were under way then say the rest.
+
+    Attributes:
+        taken: requests sent in this time and not refused. Answers take longer than refusals, so those without an answer count.
+        began: when the time began.
+        until: when the refusal lets the next request go. No request goes before, so the wait belongs to the time.
+        lowest: the least rate that may follow.
+        fewest: requests; fewer than these say too little for the rate to grow by their number.
+    """
+
+    taken: float
+    began: float
+    until: float
+    lowest: float
+    fewest: float
+
+    @property
+    def rate(self) -> float:
+        """Requests a second that may be sent from now on."""
+        return max(SPARED * max(self.taken, 1.0) / max(self.until - self.began, 0.001), self.lowest)
+
 
 GROWTH = 8.0  # After as many answers as the provider took requests before the refusal, the rate has grown by one part of so many.
 FEWEST_AT_FIRST = 2.0  # Requests, of which the growth counts at least so many after a first refusal,

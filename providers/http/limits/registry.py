@@ -17,8 +17,7 @@ from understudy.providers.http.retries import Timing
 from understudy.vocabulary.checks import UNSET, Unset
 from understudy.vocabulary.other_names import OF_LIMITS, explains_parameters
 
-from .figures import LimitFigures
-from .limiter import Limiter, Sleep
+from .limiter import Limiter, LimitFigures, Sleep
 from .settings import Given, GivenLimits, checked_limit, checked_number, subject_of
 
 MOST_KEPT = 1_000  # Limiters. A key function may give a new token each hour; the ones not used for longest are dropped.

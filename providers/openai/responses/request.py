@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from understudy.providers.openai.families import family_of
 from understudy.providers.openai.settings import HOTTEST, TIERS, family, prompt_cache, tool_choice
 from understudy.providers.wire.families import Family, check_family, reasoning_word
-from understudy.providers.wire.output_formats import responses_format
+from understudy.providers.wire.output_formats import responses_format, strict_fields
 from understudy.providers.wire.settings import asks_for_tools, lay_over, refuse, tier_word
-from understudy.providers.wire.strict_tools import strict_fields
 from understudy.vocabulary.messages import JsonObject, JsonValue, ModelRequest, Settings, ToolSpec
 
 ENCRYPTED = "reasoning.encrypted_content"

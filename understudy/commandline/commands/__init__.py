@@ -7,5 +7,5 @@ the exit status; meanwhile `sys.stdout` is standard error, so that prints of too
 `run`, `resume`, `chat` and `demo` run agents: `loading` loads the spec and its files of tools, `waiting` opens the store,
 `model_overrides` may replace the models, and `printing` prints the outcome. `check`, `graph` and `schema` run none.
 `run_display` chooses how a run is shown.
-`options` has the options that several commands share; `asking` and `lines` read a person's answers.
+`options` has the options that several commands share; `chat` and `lines` read a person's answers.
 """

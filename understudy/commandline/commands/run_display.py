@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from typing import TextIO
+from typing import TextIO, TypeAlias, cast
 
 from understudy.commandline.call_log import CallLog
-from understudy.commandline.certain_answers import is_certain
-from understudy.commandline.event_lines import EventLines
 from understudy.commandline.event_words import Display, Progress
+from understudy.commandline.piece_writer import PieceWriter
 from understudy.commandline.plain_progress import Quiet, is_live, progress_on
 from understudy.commandline.turn_text import is_of_outermost
 from understudy.commandline.written_text import WrittenText
+from understudy.orchestration import Agent
 from understudy.orchestration.definitions.runner import Runner
-from understudy.vocabulary.runs.events import Event, TextDelta
+from understudy.orchestration.front_ends.event_json import event_json
+from understudy.orchestration.front_ends.sse import json_text
+from understudy.vocabulary.runs.callbacks import AgentCallback
+from understudy.vocabulary.runs.events import Event, RunFailed, RunFinished, TextDelta
 from understudy.vocabulary.runs.outcomes import Outcome
 
 from .printing import tell, warn
@@ -118,3 +123,59 @@ def tell_end(
         plain=arguments.plain or arguments.rehearse,  # a rehearsal's text is not Markdown
         display=display,
     )
+
+
+def is_certain(runner: Runner[object]) -> bool:
+    """Whether the first text of the runner's model is its answer, unless the run fails.
+
+    So it is of an agent without tools and sub-agents, whose answer nobody judges or replaces. A server's own tools, which
+    `settings.extra` may ask for, can end a turn before the answer.
+    """
+    if not isinstance(runner, Agent) or runner.tools_by_name or runner.settings.extra:
+        return False
+    judged = runner.criteria or runner.output_type is not None or runner.restart_on
+    return not judged and not any(_may_replace(callback) for callback in runner.callbacks)
+
+
+def _may_replace(callback: AgentCallback) -> bool:
+    """Whether a callback sees turns or errors: it may put another text in their place."""
+    own = type(callback)
+    return own.after_model_call is not AgentCallback.after_model_call or own.on_error is not AgentCallback.on_error
+
+
+Ended: TypeAlias = "Outcome[object] | BaseException"
+
+
+class EventLines:
+    """Prints each event of a run and of those inside as a line of JSON. The last line is the run's end.
+
+    Args:
+        out: the stream.
+        without_vain_token: returns how a run ended without a token that nobody can use.
+    """
+
+    def __init__(self, out: TextIO, without_vain_token: Callable[[Ended], Ended]) -> None:
+        self._lines = PieceWriter(out)
+        self._without_vain_token = without_vain_token
+        self._is_over = False
+
+    def see(self, event: Event) -> None:
+        if isinstance(event, (RunFinished, RunFailed)):
+            event, self._is_over = self._with_useful_token(event), True
+        self._lines.write(f"{json_text(event_json(event))}\n")
+
+    def close(self) -> None:
+        """Do nothing: lines stay."""
+
+    def settle(self, answer: str, aside: str) -> tuple[str, str]:
+        """Return nothing to print, unless no reader got the run's end: then people are told."""
+        return "", "" if self._is_over and self._lines.problem is None else aside
+
+    def check(self) -> None:
+        self._lines.check()
+
+    def _with_useful_token(self, event: RunFinished | RunFailed) -> RunFinished | RunFailed:
+        if isinstance(event, RunFinished):
+            return replace(event, outcome=cast("Outcome[object]", self._without_vain_token(event.outcome)))
+        self._without_vain_token(event.error)
+        return event

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from .ancestry import ActorLink, Link
-from .origin import Origin
-from .scope import present_origin
+from .scope import Origin, present_origin
 
 VALUES = ("run_id", "agent", "conversation_id", "tool", "call_id", "actor")
 """The names of all values."""

@@ -10,17 +10,50 @@ import contextlib
 import contextvars
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from understudy.errors import RunCancelled, RunTimedOut
 
-from .ancestry import chain_of_code
-from .origin import Origin, named_after, stated_origin
+from .ancestry import Ancestry, chain_of_code
 
 if TYPE_CHECKING:
     from understudy.vocabulary.messages import ToolCall
 
     from .account import Account
+
+
+R = TypeVar("R")
+
+
+class Origin(NamedTuple):
+    """What code is part of, for names in log lines."""
+
+    chain: Ancestry
+    call: ToolCall | None
+    """The tool call; None outside of tool calls."""
+
+
+_origin: contextvars.ContextVar[Origin | None] = contextvars.ContextVar("understudy_origin", default=None)
+
+
+def stated_origin() -> Origin | None:
+    """Return the origin that the present function was called with by `named_after`; None if there is none."""
+    return _origin.get()
+
+
+def named_after(origin: Origin, function: Callable[[], R]) -> Callable[[], R]:
+    """Return `function` so that log lines in it have the names of `origin`. It does not become part of the run."""
+    return partial(_call, origin, function) if origin.chain else function
+
+
+def _call(origin: Origin, function: Callable[[], R]) -> R:
+    token = _origin.set(origin)
+    try:
+        return function()
+    finally:
+        _origin.reset(token)
+
 
 Clock = Callable[[], float]
 

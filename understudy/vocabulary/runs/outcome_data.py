@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import Enum
 from math import isfinite
-from typing import Protocol, TypeAlias, cast
+from typing import TypeAlias, cast
 
+from understudy.vocabulary.any_outcome import AnyOutcome
 from understudy.vocabulary.citations import Citation
 from understudy.vocabulary.messages import JsonObject, JsonValue, ToolCall, Usage
 
@@ -16,15 +17,7 @@ DETAILS = ("cached_tokens", "cache_write_tokens", "cache_write_1h_tokens", "reas
 """Counts that not every provider reports; missing ones are left out."""
 
 
-class Told(Protocol):
-    """The part of an outcome that this module uses."""
-
-    def to_dict(self) -> Plain:
-        """Return it as plain data."""
-        ...
-
-
-def plain_ending(ending: Told | BaseException) -> Plain:
+def plain_ending(ending: AnyOutcome | BaseException) -> Plain:
     """Return an outcome or an error as plain data."""
     if isinstance(ending, BaseException):
         return {"status": "failed", "error": {"type": type(ending).__name__, "message": str(ending)}}
