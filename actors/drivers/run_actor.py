@@ -157,16 +157,14 @@ class AgentRunActor(AgentRunRecord):
             return True
 
     def refused(self, cause: RuntimeError) -> None:
-        """End the run: no thread can be started."""
-        waiting = [each for each in self._mailbox.drain(close=False) if isinstance(each, End)]
+        """Take the turn here, for it is short: no thread can be started."""
+        self.run_turns()
+
+    def no_thread(self, cause: RuntimeError) -> None:
+        """End the run: a work has no thread."""
         error = AgentDown(f"{self.agent.id}/{self.run_id} has no thread to run on: {cause}", actor=self.agent.id)
         error.__cause__ = cause
-        for message in waiting:
-            self._handle_end(message)
-        after, self._after = self._after, []
-        for each in after:
-            each()
-        if not waiting and not self.host.endings.fail(self, error, self.epoch):
+        if not self.host.endings.fail(self, error, self.epoch):
             tell_late_driver(self.link, cause)
 
     def run_turns(self) -> None:
@@ -353,7 +351,7 @@ class AgentRunActor(AgentRunRecord):
             call.set_out(deadline_of(order.tool))
             self._calls[order.call.id] = call
             self.log.note(order.call)
-            call.reply.when_done(partial(self.hear, call))
+            call.reply.when_done(partial(self._call_over, call))
             if call.reply.done:  # it was given up in this very moment
                 order.returned = True
                 continue
@@ -362,6 +360,13 @@ class AgentRunActor(AgentRunRecord):
             except BaseException as cause:  # nobody else would end it
                 call.reply.fail(cause)
             self._watch(call.next_look)
+
+    def _call_over(self, call: Call) -> None:
+        order = call.order
+        if order.returned and order.thread == get_ident() and order.tool.isolation != "caller":
+            self.hear(call)  # the thread has nothing more to do
+        elif self._mailbox.put(call) is WAKE:
+            submit(self)
 
     def _take_call(self, call: Call) -> None:
         """Take what came of a call. If that ends the run, nobody waits for the others."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from understudy.actors.memory.attempts import MemoryFailed
+from understudy.actors.memory.access import MemoryFailed
 from understudy.actors.run_view.errors import model_failure, model_time, streamed_time, timed_out
 from understudy.actors.runs.ownership import Stale
 from understudy.actors.tools.failed_calls import fails_agent
@@ -65,7 +65,7 @@ class Work(ABC):
     def refused(self, cause: RuntimeError) -> None:
         """End the run: no thread can be started."""
         self.returned = True
-        self.run.refused(cause)
+        self.run.no_thread(cause)
 
     def _do(self) -> None:
         run = self.run
