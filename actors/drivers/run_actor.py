@@ -334,13 +334,14 @@ class AgentRunActor(AgentRunRecord):
         self.doing = f"running tool {calls[0].name}" if len(calls) == 1 else f"running {len(calls)} tools"
         self.step_since = time.monotonic()
         self._executed = {}
-        self._line = deque([self.started_in.copy().run(self._new_call, call) for call in calls])
-        self._forget = self.scope.on_cancel_at_once(partial(give_up, list(self._line), cancelled(self)))
+        self._line = deque([self._new_call(call) for call in calls])
+        self._forget = self.scope.on_cancel_at_once(partial(self._give_up, list(self._line)))
         self._fill()
 
     def _new_call(self, call: ToolCall) -> Call:
         tool = self.agent.tools_by_name[call.name]
-        return Call(ToolCallTask(self, tool, call, None, self.host.executors.of(tool, self.cell)), run_next_here)
+        task = ToolCallTask(self, tool, call, None, self.host.executors.of(tool, self.cell))
+        return Call(task, run_next_here, self.started_in.copy())
 
     def _fill(self) -> None:
         """Begin calls for as long as there are places for them."""
@@ -496,7 +497,11 @@ class AgentRunActor(AgentRunRecord):
         if from_outside and work is not None and not work.returned:
             safely(self, self.host.hung.abandon, work, self, self.doing, self.step_since)
         calls, self._calls, self._line = list(self._calls.values()), {}, deque()
-        safely(self, give_up, calls, cancelled(self))
+        if calls:
+            safely(self, self._give_up, calls)
+
+    def _give_up(self, calls: Sequence[Call]) -> None:
+        give_up(calls, cancelled(self))
 
     def _let_go(self, given_up: bool) -> None:
         """Keep what came of calls; those under way are not made again."""

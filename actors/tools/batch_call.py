@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from functools import partial
 from math import inf
 from typing import cast
@@ -36,13 +36,16 @@ class Call:
     Args:
         order: the call.
         lend: has a thread make an attempt.
+        context: the context variables of the run, for this call alone; the present ones if it is None.
     """
 
-    def __init__(self, order: ToolCallTask, lend: Callable[[Runnable], object] = submit) -> None:
+    def __init__(
+        self, order: ToolCallTask, lend: Callable[[Runnable], object] = submit, context: Context | None = None
+    ) -> None:
         self.order = order
         self._lend = lend
         self.reply: Promise[object] = Promise()
-        self._context = copy_context()
+        self._context = copy_context() if context is None else context
         self._lock = threading.Lock()
         """Guards what `look` decides: the driver and an alarm may look at once."""
         self._timed_out = 0

@@ -10,6 +10,7 @@ from understudy.orchestration.agent.next_step import check_turn_is_due, current_
 from understudy.orchestration.agent.rounds import close_if_complete, put_in_doubt
 from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.agent.spec import RunSpec
+from understudy.orchestration.agent.state import RunState
 from understudy.orchestration.agent.steps import CallModel
 from understudy.orchestration.agent.tool_failures import end_if_failed
 from understudy.vocabulary.context.budget import Spending, narrowed
@@ -106,15 +107,16 @@ class AgentLineState(LineState):
             return []
         if machine is None:
             return [Due("open")]
-        if machine.unguarded() and self.definition.watched:
-            return [Due("guard", str(machine.state.turns))]
-        if machine.unreviewed() and self.definition.watched:
-            return [Due("review", str(machine.state.turns))]
-        match machine.state.phase:
+        state = machine.state
+        if self.definition.watched and machine.unguarded():
+            return [Due("guard", str(state.turns))]
+        if self.definition.watched and machine.unreviewed():
+            return [Due("review", str(state.turns))]
+        match state.phase:
             case "model":
-                return [Due("model" if self.turn_came is None else "judge", str(machine.state.turns + 1))]
+                return [Due("model" if self.turn_came is None else "judge", str(state.turns + 1))]
             case "tools":
-                return self._due_of_round(machine)
+                return self._due_of_round(state)
             case "input":
                 return [Due("ask")]
             case "done" | "incomplete":
@@ -122,28 +124,31 @@ class AgentLineState(LineState):
             case "failed" | "bad_output":
                 return [Due("fail")]
 
-    def _due_of_round(self, machine: AgentRun) -> list[Due]:
-        round_ = machine.state.round
+    def _due_of_round(self, state: RunState) -> list[Due]:
+        round_ = state.round
         assert round_ is not None
         if not round_.admitted:
-            return [Due("round", str(machine.state.turns))]
-        if round_.is_complete():  # its last calls were cut off; the request closes it
-            return [Due("model", str(machine.state.turns + 1))]
+            return [Due("round", str(state.turns))]
         if self._open:
             return [Due("call", call_id) for call_id in self._open]
+        if round_.is_complete():  # its last calls were cut off; the request closes it
+            return [Due("model", str(state.turns + 1))]
         return [] if self.results else [Due("ask")]
 
     def _look(self) -> None:
         """Close a round that is complete, and note which calls may run; without any, the machine takes the results."""
         machine = self.running
-        state, round_ = machine.state, machine.state.round
-        if round_ is not None and round_.admitted and self.definition.watched and not machine.unreviewed():
+        state = machine.state
+        round_ = state.round
+        if self.definition.watched and round_ is not None and round_.admitted and not machine.unreviewed():
             end_if_failed(self.definition, state)
             close_if_complete(state)
-        if state.round is None or not state.round.admitted:
-            self._open, self.under_way = {}, {}
+            round_ = state.round
+        if round_ is None or not round_.admitted:
+            if self._open or self.under_way:
+                self._open, self.under_way = {}, {}
         else:
-            pending = state.round.pending() if state.phase == "tools" else ()
+            pending = round_.pending() if state.phase == "tools" else ()
             self._open = {call.id: call for call in pending if call.id not in self.results}
             self.under_way = {call_id: None for call_id in self.under_way if call_id in self._open}
             if self.results and not self._open and state.phase == "tools":
