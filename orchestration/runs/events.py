@@ -62,6 +62,17 @@ class Spent:
 NOTHING = Spent()
 
 
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """An error as a line has it."""
+
+    kind: str
+    """The name of its class."""
+    message: str
+    values: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    """Its attributes that are texts or numbers, such as the id of a request; without a token."""
+
+
 Answer: TypeAlias = str | Decision | dict[str, Decision]
 """A person's text, decision, or decisions by call id."""
 
@@ -138,6 +149,10 @@ class TurnTaken(RunEvent):
     """The problem of a typed answer; empty if there is none, None if nothing was checked."""
     changes: Changes | None = None
     spent: Spent = NOTHING
+    attempts: int = 1
+    """Requests for it, those of its client and those of the stays before."""
+    is_held: bool = False
+    """Whether it does not stand, and a callback keeps its text from readers."""
 
 
 @_event
@@ -148,6 +163,9 @@ class TurnRuled(RunEvent):
     ruling: Ruling
     changes: Changes | None = None
     spent: Spent = NOTHING
+    attempts: int = 1
+    is_held: bool = False
+    """As of `TurnTaken`."""
 
 
 @_event
@@ -157,7 +175,7 @@ class TurnTakenBack(RunEvent):
     turn: int
     text: str = ""
     by: str = ""
-    """The callback, `output_type` or `criteria`; empty if the model call failed."""
+    """The callback, `output_type`, `criteria` or `compaction`; empty if the model call failed."""
     attempt: int = 1
 
 
@@ -197,6 +215,8 @@ class SummaryFailed(RunEvent):
 
     problem: str
     spent: Spent = NOTHING
+    error: Raised | None = None
+    """Of the model call."""
 
 
 @_event
@@ -271,6 +291,9 @@ class ResultCame(RunEvent):
     duration: float = 0.0
     """Seconds since the first attempt began."""
     attempts: int = 1
+    """0 for a call that never began."""
+    error: Raised | None = None
+    """What the tool raised."""
 
 
 @_event
@@ -317,7 +340,7 @@ class ChildBegan(RunEvent):
     place: str
     """The position of a child, or the id of a call."""
     run: str
-    """Its line."""
+    """Its line; empty if it cannot begin."""
     runner: str = ""
     task: str = ""
 
@@ -389,6 +412,8 @@ class ChildKept(RunEvent):
 
     place: str
     run: str
+    error: Raised | None = None
+    """How readers are told that it is over; None if they were told before."""
 
 
 @_event
@@ -437,6 +462,8 @@ class KeysUnsaved(RunEvent):
     keys: tuple[str, ...]
     kind: str
     message: str
+    values: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    """As of `Raised`."""
 
 
 @_event
@@ -524,10 +551,12 @@ class Closed(RunEvent):
 
 @_event
 class Ended(RunEvent):
-    """The run ended with an outcome."""
+    """The run ended with an outcome, or a stay for one turn ended with its turn."""
 
-    status: Literal["complete", "incomplete"] = "complete"
+    status: Literal["complete", "incomplete", "more_turns"] = "complete"
     spent: Spent = NOTHING
+    output: JsonValue = None
+    """The checked answer of a typed agent as plain data; None for the text."""
 
 
 @_event
@@ -538,3 +567,5 @@ class Failed(RunEvent):
     message: str
     by: Literal["failed", "cancelled", "timed_out"] = "failed"
     spent: Spent = NOTHING
+    values: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    """As of `Raised`."""
