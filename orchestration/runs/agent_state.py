@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, cast
 
 from understudy.errors import ProtocolViolation
+from understudy.orchestration.agent.context_state import ContextChange
 from understudy.orchestration.agent.feed_checks import check_results, check_turn
 from understudy.orchestration.agent.next_step import check_turn_is_due, current_round
 from understudy.orchestration.agent.rounds import close_if_complete, put_in_doubt
@@ -95,9 +96,14 @@ class AgentLineState(LineState):
         self._look()
 
     def apply(self, event: RunEvent) -> None:
+        told = len(self._news)  # what the events before decided
         super().apply(event)
-        if self.machine is not None and self.machine.state.context is not None and not self.is_live:
-            self.machine.state.context.news.clear()  # events of their own tell it
+        del self._news[:told]
+
+    @property
+    def _news(self) -> list[ContextChange]:
+        context = None if self.machine is None else self.machine.state.context
+        return [] if context is None else context.news
 
     # --- what is to be done
 

@@ -64,6 +64,17 @@ A_TURN, A_CALL = Spent(turns=1), Spent(tool_calls=1)
 """What most turns and rounds spend beside tokens: a line does not repeat it. A turn that came before has spent it already."""
 
 
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """An error as a line has it."""
+
+    kind: str
+    """The name of its class."""
+    message: str
+    values: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    """Its attributes that are texts or numbers, such as the id of a request; without a token."""
+
+
 Answer: TypeAlias = str | Decision | dict[str, Decision]
 """A person's text, decision, or decisions by call id."""
 
@@ -140,6 +151,10 @@ class TurnTaken(RunEvent):
     """The problem of a typed answer; empty if there is none, None if nothing was checked."""
     changes: Changes | None = None
     spent: Spent = A_TURN
+    attempts: int = 1
+    """Requests for it, those of its client and those of the stays before."""
+    is_held: bool = False
+    """Whether it does not stand, and a callback keeps its text from readers."""
 
 
 @_event
@@ -150,6 +165,9 @@ class TurnRuled(RunEvent):
     ruling: Ruling
     changes: Changes | None = None
     spent: Spent = A_TURN
+    attempts: int = 1
+    is_held: bool = False
+    """As of `TurnTaken`."""
 
 
 @_event
@@ -159,7 +177,7 @@ class TurnTakenBack(RunEvent):
     turn: int
     text: str = ""
     by: str = ""
-    """The callback, `output_type` or `criteria`; empty if the model call failed."""
+    """The callback, `output_type`, `criteria` or `compaction`; empty if the model call failed."""
     attempt: int = 1
 
 
@@ -199,6 +217,8 @@ class SummaryFailed(RunEvent):
 
     problem: str
     spent: Spent = NOTHING
+    error: Raised | None = None
+    """Of the model call."""
 
 
 @_event
@@ -273,6 +293,9 @@ class ResultCame(RunEvent):
     duration: float = 0.0
     """Seconds since the first attempt began."""
     attempts: int = 1
+    """0 for a call that never began."""
+    error: Raised | None = None
+    """What the tool raised."""
 
 
 @_event
@@ -319,7 +342,7 @@ class ChildBegan(RunEvent):
     place: str
     """The position of a child, or the id of a call."""
     run: str
-    """Its line."""
+    """Its line; empty if it cannot begin."""
     runner: str = ""
     task: str = ""
 
@@ -391,6 +414,8 @@ class ChildKept(RunEvent):
 
     place: str
     run: str
+    error: Raised | None = None
+    """How readers are told that it is over; None if they were told before."""
 
 
 @_event
@@ -439,6 +464,8 @@ class KeysUnsaved(RunEvent):
     keys: tuple[str, ...]
     kind: str
     message: str
+    values: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    """As of `Raised`."""
 
 
 @_event
@@ -526,10 +553,12 @@ class Closed(RunEvent):
 
 @_event
 class Ended(RunEvent):
-    """The run ended with an outcome."""
+    """The run ended with an outcome, or a stay for one turn ended with its turn."""
 
-    status: Literal["complete", "incomplete"] = "complete"
+    status: Literal["complete", "incomplete", "more_turns"] = "complete"
     spent: Spent = NOTHING
+    output: JsonValue = None
+    """The checked answer of a typed agent as plain data; None for the text."""
 
 
 @_event
@@ -540,3 +569,5 @@ class Failed(RunEvent):
     message: str
     by: Literal["failed", "cancelled", "timed_out"] = "failed"
     spent: Spent = NOTHING
+    values: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    """As of `Raised`."""

@@ -144,6 +144,8 @@ class LineState(ABC):
         self.session = SessionOverlay({})
         self.children: dict[str, str] = {}
         """Place -> the line of the run that is under way there."""
+        self.begun: dict[str, ChildBegan] = {}
+        """Place -> the run that began there last."""
         self.asked: Asked | None = None
         """The question that waits for a person."""
         self.answered_of = 0
@@ -201,6 +203,7 @@ class LineState(ABC):
 
     def child_began(self, event: ChildBegan) -> None:
         self.children[event.place] = event.run
+        self.begun[event.place] = event
 
     def take_asked(self, event: Asked) -> None:
         self.asked = event
