@@ -70,11 +70,10 @@ class End:
         reply: whether this message ended it; set when all that the end brings is done.
     """
 
-    __slots__ = ("do", "ended", "from_outside", "reply")
+    __slots__ = ("do", "ended", "reply")
 
-    def __init__(self, do: Callable[[], bool], from_outside: bool) -> None:
+    def __init__(self, do: Callable[[], bool]) -> None:
         self.do = do
-        self.from_outside = from_outside
         self.ended = False
         self.reply: Promise[bool] = Promise()
 
@@ -135,7 +134,6 @@ class AgentRunActor(AgentRunRecord):
             )
         else:
             self.state.account = self.account
-            self.state.go_on_with(self.machine)
 
     # --- messages
 
@@ -150,11 +148,9 @@ class AgentRunActor(AgentRunRecord):
             run_next_here(self)
 
     def give_to(self, driver: RunDriver, epoch: int) -> bool:
-        with self.lock:
-            if not self.is_held_at(epoch):
-                return False
-            self.account.start(time.monotonic)
-            return True
+        is_given = super().give_to(driver, epoch)
+        self.driver = None  # it is this object itself
+        return is_given
 
     def refused(self, cause: RuntimeError) -> None:
         """Take the turn here, for it is short: no thread can be started."""
@@ -200,6 +196,8 @@ class AgentRunActor(AgentRunRecord):
             self._look_at_calls()
         else:
             self._work = None  # one that crashed, or that took too long
+            if self.machine is not None:  # a person's answers and raised limits were fed before the run goes on
+                self.state.go_on_with(self.machine)
             self._go_on()
 
     # --- what is due
@@ -218,8 +216,8 @@ class AgentRunActor(AgentRunRecord):
             self._begin(Fail(self, error))
 
     def _begin(self, work: Work) -> None:
-        self._work = work
-        run_next_here(work)
+        self._work = self.driver = work
+        work.begin(last=True)
 
     def _work_for(self, kind: str) -> Work:
         machine = self.state.machine
@@ -460,7 +458,7 @@ class AgentRunActor(AgentRunRecord):
         keep: Callable[[], object] | None = None,
     ) -> bool:
         do = partial(super().end, ending, phase, epoch=epoch, overdue=overdue, commit=commit, keep=keep)
-        message = End(do, from_outside=epoch is None)
+        message = End(do)
         if self._turn_on == get_ident():  # a handler of log lines ends it
             self._handle_end(message)
             return message.ended
@@ -482,20 +480,18 @@ class AgentRunActor(AgentRunRecord):
             self._after.append(partial(message.reply.fail, error))
             return
         if ended:
-            self._let_go_of_works(message.from_outside)
+            self._let_go_of_works()
         self._after.append(partial(message.reply.set, ended))
 
     def complete(self, ending: Outcome[object] | BaseException) -> None:
         self._after.append(partial(super().complete, ending))
 
-    def _let_go_of_works(self, from_outside: bool) -> None:
+    def _let_go_of_works(self) -> None:
         self._untie()
         if self._alarm is not None:
             self._alarm.call_off()
             self._alarm = None
-        work, self._work = self._work, None
-        if from_outside and work is not None and not work.returned:
-            safely(self, self.host.hung.abandon, work, self, self.doing, self.step_since)
+        self._work = None
         calls, self._calls, self._line = list(self._calls.values()), {}, deque()
         if calls:
             safely(self, self._give_up, calls)

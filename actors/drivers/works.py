@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from understudy.actors.memory.access import MemoryFailed
 from understudy.actors.run_view.errors import model_failure, model_time, streamed_time, timed_out
 from understudy.actors.runs.ownership import Stale
+from understudy.actors.threads.pool import run_next_here
 from understudy.actors.tools.failed_calls import fails_agent
 from understudy.errors import ContextOverflow, ToolError, UnderstudyError, in_words
 from understudy.orchestration.agent.steps import CallModel, Done
@@ -53,6 +54,10 @@ class Work(ABC):
         self.epoch = run.epoch
         self.events: Events = ()
         self.returned = False
+
+    def begin(self, *, last: bool) -> None:
+        """Begin on this thread, once it has done what it is at; on another one if it has more to do then."""
+        run_next_here(self)
 
     @abstractmethod
     def do(self) -> Events:
