@@ -91,6 +91,7 @@ class AgentRunActor(AgentRunRecord):
         "_alarm_at",
         "_calls",
         "_checked",
+        "_circle",
         "_executed",
         "_forget",
         "_line",
@@ -117,6 +118,8 @@ class AgentRunActor(AgentRunRecord):
         """Calls of the round that have begun and are not over."""
         self._line: deque[Call] = deque()
         """Calls of the round that wait for one of the places."""
+        self._circle: CircularAgentCall | None = None
+        """Why a call of the round would never get its seat."""
         self._executed: dict[str, Executed] = {}
         """What came of calls of the round."""
         self._forget: Callable[[], object] | None = None
@@ -331,7 +334,7 @@ class AgentRunActor(AgentRunRecord):
         calls = [call for call in round_.calls if call.id in ids]
         self.doing = f"running tool {calls[0].name}" if len(calls) == 1 else f"running {len(calls)} tools"
         self.step_since = time.monotonic()
-        self._executed = {}
+        self._executed, self._circle = {}, None
         self._line = deque([self._new_call(call) for call in calls])
         self._forget = self.scope.on_cancel_at_once(partial(self._give_up, list(self._line)))
         self._fill()
@@ -371,8 +374,10 @@ class AgentRunActor(AgentRunRecord):
         """Take what came of a call. If that ends the run, nobody waits for the others."""
         if self._calls.pop(call.order.call.id, None) is not call:
             return
-        came = self._note_over(call)
-        is_last = isinstance(call.reply.error(), CircularAgentCall) or (
+        came, error = self._note_over(call), call.reply.error()
+        if isinstance(error, CircularAgentCall):
+            self._circle = error
+        is_last = self._circle is not None or (
             isinstance(came, ToolResult) and came.is_error and failure_of(self.agent.run_spec, came) is not None
         )
         if is_last:
@@ -385,7 +390,7 @@ class AgentRunActor(AgentRunRecord):
         else:
             self._fill()
         if not self._calls and not self._line:
-            self._end_round(call.reply.error())
+            self._end_round()
 
     def _note_over(self, call: Call) -> ToolResult | Paused:
         executed = call.executed()
@@ -397,14 +402,14 @@ class AgentRunActor(AgentRunRecord):
                 self.log.note(fact)
         return came
 
-    def _end_round(self, error: BaseException | None) -> None:
+    def _end_round(self) -> None:
         """Take the results of all calls that were made together, in their order."""
         self._untie()
         round_ = self.state.running.state.round
         made = () if round_ is None else round_.calls
         results, self._executed = [self._executed[call.id] for call in made if call.id in self._executed], {}
-        if isinstance(error, CircularAgentCall):
-            return self._begin(Fail(self, error))
+        if self._circle is not None:
+            return self._begin(Fail(self, self._circle))
         stop = self.delegated.stopped_by(results, self.raised) if self.delegated else None
         self._take([each for each in results if stop is None or each[0].call_id != stop[0]])
         if stop is None:
