@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, get_type_hints
@@ -485,7 +486,11 @@ def picture(state: LineState) -> dict[str, object]:
     spending = state.account.spending
     found["spent"] = [getattr(spending, name) for name in type(spending).__slots__]
     machine: Any = getattr(state, "machine", None)
-    found["machine"] = str(vars(state.machine)) if isinstance(state, MapLineState) else machine and machine.to_json()
+    if isinstance(state, MapLineState):
+        found["machine"] = str(vars(state.machine))
+    elif machine is not None:
+        found["machine"] = saved = json.loads(machine.to_json())
+        (saved["state"].get("context") or {}).pop("news", None)  # it has what the last event decided
     return found
 
 
