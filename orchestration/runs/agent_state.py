@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, cast
 
+from understudy.orchestration.agent.limits import admit
 from understudy.orchestration.agent.rounds import close_if_complete, put_in_doubt
 from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.agent.spec import RunSpec
@@ -160,6 +161,7 @@ class AgentLineState(LineState):
 
     def _taken_over(self, event: TakenOver) -> None:
         self.take_over(event)
+        self.closed = False
         if event.definition:
             self._load(event.definition, self._running().to_json())
 
@@ -211,7 +213,11 @@ class AgentLineState(LineState):
     # --- a round of calls
 
     def _round_began(self, event: RoundBegan) -> None:
-        self._running().next_step()
+        state = self._running().state
+        assert state.round is not None
+        admit(self.definition, state, self.account, state.round)
+        if not self.definition.watched:
+            close_if_complete(state)  # no call of it may run, such as after two that are invalid
         self._look()
 
     def _guarded(self, event: CallsGuarded) -> None:
@@ -251,6 +257,8 @@ class AgentLineState(LineState):
     def _cut(self, event: CallsCut) -> None:
         self._take_results()
         self._running().cut_off(event.call_ids)
+        for call_id in event.call_ids:
+            self.children.pop(call_id, None)
         self._look()
 
     def _reviewed(self, event: ResultsReviewed) -> None:

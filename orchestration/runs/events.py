@@ -283,6 +283,7 @@ class CallsCut(RunEvent):
     """The run was ended while these calls were under way: they are not made again."""
 
     call_ids: tuple[str, ...]
+    spent: Spent = NOTHING
 
 
 @_event
@@ -389,6 +390,7 @@ class ChildKept(RunEvent):
 
     place: str
     run: str
+    spent: Spent = NOTHING
 
 
 @_event
@@ -485,6 +487,8 @@ class TakenOver(RunEvent):
     """How long the stay before was active."""
     definition: str = ""
     """The digest of the definition from here on; empty if it stays the same."""
+    session: Changes | None = None
+    """How the values that the run sees differ from those that it had: its caller or runs around it changed them."""
 
 
 @_event
@@ -520,6 +524,7 @@ class Closed(RunEvent):
     """Callbacks have heard of the outcome, and the memory has the turn."""
 
     changes: Changes | None = None
+    spent: Spent = NOTHING
 
 
 @_event

@@ -176,6 +176,9 @@ DEFINITIONS = [
     us.Workflow(
         "w", [us.Task("t", us.Agent("a", model="rehearsal"), prompt="${input} in ${place}", retries=1)]
     ).run_spec,
+    us.Workflow("w", [us.Task("t", us.Agent("a", model="rehearsal"), prompt="${input} in ${place}")])
+    .with_parameters({"place": ["Oslo"]})
+    .run_spec,
 ]
 
 
@@ -275,6 +278,16 @@ def test_a_round_that_a_budget_allowed_is_replayed_after_the_budget_is_spent() -
     assert state.due() == [Due("model", "2")]
     assert again.due() == [Due("call", "call-1-0")]
     assert again.account.spending.tool_calls == 9
+
+
+def test_a_round_of_which_no_call_may_run_is_replayed_at_the_last_turn() -> None:
+    """The live run is refused its next turn in the step that counts the round."""
+    line = [e.Accepted("clerk", "", "Hi"), e.Opened(), e.TurnBegan(1), e.TurnTaken(calls("unknown")), e.RoundBegan()]
+
+    state = replayed(make_spec("look", max_turns=1), line)
+
+    assert state.machine is not None
+    assert (state.machine.state.phase, state.machine.state.iterations) == ("model", 1)
 
 
 def test_what_user_code_said_and_the_machine_refuses_changes_nothing() -> None:
