@@ -10,7 +10,11 @@ way, in the line of that one.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import shutil
+import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -18,8 +22,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import fields
 from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 from unittest.mock import patch
+from weakref import WeakSet
 
 from tests.support.line_trees import COUNTS, add, copy_of, figures_of, less, place_of, replayed, state_of
 from understudy.errors import BudgetExceeded, MaxIterationsExceeded, ProtocolViolation
@@ -315,6 +321,28 @@ def _news_in(now: Any, then: Any) -> Iterator[e.RunEvent]:
         yield e.CallsDoubted(doubted)
 
 
+ALL: WeakSet[Oracle] = WeakSet()
+FOLDERS = count(1)
+
+
+def _after_fork() -> None:
+    """Forget locks that threads of the process before held."""
+    for each in ALL:
+        each.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class Kept(NamedTuple):
+    """A line of another process."""
+
+    name: str
+    run_id: str
+    written: list[int]
+    entries: list[Entry]
+
+
 def _below(tree: Mapping[str, Any], name: str) -> Iterator[str]:
     """Yield the line of a run, and those of the runs inside that are under way."""
     yield name
@@ -343,9 +371,22 @@ class Oracle:
         """Identity of a record without a machine -> the values that it was given, and line and place around it."""
         self._texts: dict[str, tuple[Line, list[Entry]]] = {}
         self._numbers = count(1)
+        self._pid = os.getpid()
+        self.folder = Path(tempfile.gettempdir()) / f"understudy-lines-{self._pid}-{next(FOLDERS)}"
+        """Where processes that are forked keep lines; made when the first one does."""
+        ALL.add(self)
         self._kept: list[object] = []
         self.names: dict[int, str] = {}
         """Identity of the record of a run inside that has no machine yet -> the name of its line."""
+        self._lock = threading.RLock()
+        self._here = threading.local()
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is a process that was forked from that of the test."""
+        return os.getpid() != self._pid
+
+    def after_fork(self) -> None:
         self._lock = threading.RLock()
         self._here = threading.local()
 
@@ -457,6 +498,7 @@ class Oracle:
         line = self.line(machine)
         if line is not None and not self.is_busy:
             self._texts[text] = line, list(line.entries)
+            self.keep(line, text)
 
     def name_in(self, text: str) -> str:
         """Return the name of the line of a saved run; empty if the text is not known."""
@@ -484,11 +526,12 @@ class Oracle:
                 line.begin_stay()
             self._check(line, "loaded")
 
-    def _known(self, text: str) -> tuple[Line, list[Entry]] | None:
+    def _known(self, text: str) -> tuple[Line | Kept, list[Entry]] | None:
         """Return the events behind a text, and how that stay of the run ended: the text was made just before."""
         found = self._texts.get(text)
         if found is None:
-            return None
+            kept = self._kept_line(text)
+            return None if kept is None else (kept, kept.entries)
         line, entries = found
         for entry in line.entries[len(entries) :]:
             if not isinstance(entry.event, e.Closed | e.Asked | e.Ended | e.Failed):
@@ -496,28 +539,53 @@ class Oracle:
             entries = [*entries, entry]
         return line, entries
 
-    def _from_rows(self, machine: Machine) -> tuple[Line, list[Entry]] | None:
+    def _from_rows(self, machine: Machine) -> tuple[Line | Kept, list[Entry]] | None:
         """Return the events behind a machine that was put together from rows of a journal, if they are of this process.
 
         The rows may be older than the end of the line: what came after them is lost with the process that seems to be dead.
         """
         run_id = getattr(self._here, "rows_of", "")
-        source = self.of_run.get(run_id)
-        if source is None:
-            self.skipped[
-                "began with a text: " + ("rows of another process" if run_id else "of another process, or by hand")
-            ] += 1
-            return None
+        sources = [each for each in (self.of_run.get(run_id), self._kept_line(f"run {run_id}")) if each is not None]
         told = _told(machine)
-        places = [len(source.entries), *reversed(source.written)]
-        for place in dict.fromkeys(places):
-            entries = source.entries[:place]
-            if entries:
-                taken = self._taken_up(machine, entries, told)
+        for source in sources:
+            for place in dict.fromkeys([len(source.entries), *reversed(source.written)]):
+                taken = self._taken_up(machine, source.entries[:place], told) if place else None
                 if taken is not None:
                     return source, taken
-        self.skipped["began with a text: rows that fit no place of the line"] += 1
+        why = "rows that fit no place of the line" if sources else "rows of another process"
+        self.skipped[f"began with a text: {why if run_id else 'of another process, or by hand'}"] += 1
         return None
+
+    # --- other processes, which were forked while the oracle was installed
+
+    def keep(self, line: Line, key: str) -> None:
+        """Write a line into a file, for the process that goes on with the run."""
+        if not self.is_forked:
+            return
+        digests: set[str] = {getattr(entry.event, "definition", "") for entry in line.entries} - {""}
+        data = {
+            "name": line.name,
+            "run_id": line.run_id,
+            "written": line.written,
+            "text": text_of(line.entries),
+            "definitions": {digest: definitions.text_of(self.definitions[digest]) for digest in sorted(digests)},
+        }
+        self.folder.mkdir(exist_ok=True)
+        path = self.folder / hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()
+        part = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
+        part.write_text(json.dumps(data))
+        part.replace(path)
+
+    def _kept_line(self, key: str) -> Kept | None:
+        """Return a line that another process kept."""
+        path = self.folder / hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()
+        try:
+            data = json.loads(path.read_text())
+        except FileNotFoundError:
+            return None
+        for digest, text in data["definitions"].items():
+            self.definitions.setdefault(digest, definitions.definition_of(text))
+        return Kept(data["name"], data["run_id"], data["written"], line_of(data["text"]))
 
     def _taken_up(self, machine: Machine, entries: list[Entry], told: dict[str, Any]) -> list[Entry] | None:
         """Return events with those of a takeover; None if they do not come to the machine."""
@@ -814,6 +882,8 @@ def installed(places: int = 1) -> Generator[Oracle]:
             with oracle.writing():
                 oracle.replay(places)
         finally:
+            if oracle.folder.exists() and not oracle.is_forked:
+                shutil.rmtree(oracle.folder)
             TOTAL.update({"lines": len(oracle.lines), "events": oracle.kinds.total(), "compared": oracle.compared})
             TOTAL["trees"] += oracle.trees
             TOTAL.update({f"not replayed, {why}": number for why, number in oracle.skipped.items()})

@@ -351,6 +351,7 @@ def _tap_ends(oracle: o.Oracle, wrap: Wrap) -> None:
             line = _line(oracle, self)
             if line is not None:
                 line.written.append(len(line.entries))
+                oracle.keep(line, f"run {line.run_id}")
             return real(self, *given, **named)
 
         return machine_rows
