@@ -76,7 +76,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the slow tests out, or all others with `--slow`."""
     for item in items if config.getoption("replay") else ():
-        why = NOT_REPLAYED.get(item.nodeid.partition("[")[0])
+        why = NOT_REPLAYED.get(item.nodeid) or NOT_REPLAYED.get(item.nodeid.partition("[")[0])
         if why is not None:
             item.add_marker(pytest.mark.xfail(strict=True, reason=why))
     wanted = config.getoption("slow")
