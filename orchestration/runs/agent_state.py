@@ -114,9 +114,11 @@ class AgentLineState(LineState):
         """Close a round that is complete, and note which calls may run."""
         machine = self._running()
         state, round_ = machine.state, machine.state.round
-        if round_ is not None and round_.admitted and self.definition.watched and not machine.unreviewed():
-            end_if_failed(self.definition, state)
-            close_if_complete(state)
+        if round_ is not None and round_.admitted and not (self.definition.watched and machine.unreviewed()):
+            if self.definition.watched:
+                end_if_failed(self.definition, state)
+            if state.phase == "tools":  # no call of it may run, or all that may were cut off
+                close_if_complete(state)
         if state.round is None or not state.round.admitted:
             self._open, self.under_way = {}, {}
         else:
@@ -216,8 +218,6 @@ class AgentLineState(LineState):
         state = self._running().state
         assert state.round is not None
         admit(self.definition, state, self.account, state.round)
-        if not self.definition.watched:
-            close_if_complete(state)  # no call of it may run, such as after two that are invalid
         self._look()
 
     def _guarded(self, event: CallsGuarded) -> None:

@@ -290,6 +290,13 @@ def test_a_round_of_which_no_call_may_run_is_replayed_at_the_last_turn() -> None
     assert (state.machine.state.phase, state.machine.state.iterations) == ("model", 1)
 
 
+def test_a_round_whose_calls_were_all_cut_off_is_over() -> None:
+    line = [e.Accepted("clerk", "", "Hi"), e.Opened(), e.TurnBegan(1), e.TurnTaken(calls("look")), e.RoundBegan()]
+    cut = [e.Failed("RunCancelled", "by its caller", "cancelled"), e.CallsCut(("call-1-0",)), e.TakenOver()]
+
+    assert replayed(make_spec("look"), [*line, *cut]).due() == [Due("model", "2")]
+
+
 def test_what_user_code_said_and_the_machine_refuses_changes_nothing() -> None:
     state = replayed(make_spec("look"), [e.Accepted("clerk", "", "Hi"), e.Opened(), e.TurnBegan(1)])
     assert state.machine is not None

@@ -316,7 +316,8 @@ def _replays(runs: int, seed: int | None) -> None:
     for what, number in (*sorted(report.ends.items()), *sorted(report.not_replayed.items())):
         print(f"  {number:>7,}  {what}")
     print(f"  {report.kinds.total():>7,}  events of {len(report.kinds)} kinds, in {report.lines:,} lines")
-    print(f"  {report.compared:>7,}  states and {report.trees:,} trees of lines compared, and none differs", flush=True)
+    print(f"  {report.compared:>7,}  states and {report.trees:,} trees of lines compared", flush=True)
+    assert not report.faults, "\n".join(report.faults)
 
 
 def _kills(campaign: Callable[..., Report], trials: int, url: str, seed: int | None) -> None:

@@ -68,6 +68,7 @@ def test_every_one_of_many_runs_is_accounted_for_and_nothing_grows() -> None:
 def test_the_lines_of_random_runs_come_to_the_states_of_the_runs() -> None:
     report = replay_all(150, 10_000, unheard)
 
+    assert report.faults == []
     assert report.ends["Complete"] and report.ends["NeedsInput"] and report.ends["SeveralErrors"]
     assert report.kinds["SummaryCame"] and report.kinds["CallsGuarded"] and report.kinds["TurnLost"]
     assert report.trees > 0 and not report.not_replayed

@@ -30,7 +30,9 @@ from weakref import WeakSet
 from tests.support.line_trees import COUNTS, add, copy_of, figures_of, less, place_of, replayed, state_of
 from understudy.errors import BudgetExceeded, MaxIterationsExceeded, ProtocolViolation
 from understudy.orchestration.agent.pauses import sort_answers
+from understudy.orchestration.agent.rounds import close_if_complete
 from understudy.orchestration.agent.run import AgentRun
+from understudy.orchestration.agent.snapshot import dump
 from understudy.orchestration.agent.steps import AwaitApproval, AwaitInput, CallModel, CallTools, Done
 from understudy.orchestration.graph.run import GraphRun
 from understudy.orchestration.group.child_runs import ChildRuns
@@ -190,6 +192,8 @@ class Line:
             live["account"], replayed["account"] = _shown(self.account.spending), _shown(self.figures())
         if self._shows_session(where):
             live["session"], replayed["session"] = values_of(self.session), values_of(self.state.session)
+        if self._oracle.places < 2:
+            self.marks.clear()  # the last one is enough
         self.marks[len(self.entries)] = live
         self._oracle.compared += 1
         self.tell_difference(where, live, replayed)
@@ -271,7 +275,8 @@ def _told(machine: Machine) -> dict[str, Any]:
         return _told_of_map(machine)
     if isinstance(machine, GroupRun):
         machine.due_children()  # tasks that are ready begin when it is asked
-    state: dict[str, Any] = json.loads(machine.to_json())["state"]
+    text = _closed(machine) if isinstance(machine, AgentRun) else machine.to_json()
+    state: dict[str, Any] = json.loads(text)["state"]
     _strip(state)
     if isinstance(machine, GroupRun):
         state.pop("spending")  # of children that are under way
@@ -280,6 +285,16 @@ def _told(machine: Machine) -> dict[str, Any]:
     if isinstance(state.get("context"), dict):
         state["context"].pop("news")
     return state
+
+
+def _closed(machine: AgentRun) -> str:
+    """Return an agent's machine as text; its next step closes a round that is complete, and its line has it closed."""
+    round_ = machine.state.round
+    if round_ is None or not round_.admitted or machine.spec.watched or machine.state.phase != "tools":
+        return machine.to_json()
+    state = machine.state.copied()
+    close_if_complete(state)
+    return dump(state, machine.spec)
 
 
 def _told_of_map(machine: Any) -> dict[str, Any]:
@@ -353,7 +368,8 @@ def _below(tree: Mapping[str, Any], name: str) -> Iterator[str]:
 class Oracle:
     """All lines of the machines that are made while it is installed."""
 
-    def __init__(self) -> None:
+    def __init__(self, places: int = 1) -> None:
+        self.places = places
         self.kinds: Counter[str] = Counter()
         self.skipped: Counter[str] = Counter()
         self.compared = 0
@@ -736,7 +752,7 @@ def _deciding_agent(line: Line, step: Any, before: set[Any], events: list[e.RunE
         return set() if round_ is None else {"open" if round_.admitted else "due"}
     if "due" in before and (round_ is None or round_.admitted):
         events.append(e.RoundBegan())
-    if "open" in before and round_ is None and _replayed(line).unreviewed():
+    if "open" in before and round_ is None and line.machine.spec.watched and _replayed(line).unreviewed():
         events.append(e.ResultsReviewed({}))  # by hand: nobody reviewed them
     if isinstance(step, CallModel) and not line.requested:
         line.requested = True
@@ -850,7 +866,7 @@ def installed(places: int = 1) -> Generator[Oracle]:
     Args:
         places: at how many places of each line its text is compared with the live run then.
     """
-    oracle = Oracle()
+    oracle = Oracle(places)
     with ExitStack() as stack:
 
         def wrap(cls: type, name: str, make: Callable[[Any], Any]) -> None:
