@@ -113,9 +113,10 @@ class AgentLineState(LineState):
     def _look(self) -> None:
         """Close a round that is complete, and note which calls may run."""
         machine = self._running()
-        state, round_ = machine.state, machine.state.round
-        if round_ is not None and round_.admitted and not (self.definition.watched and machine.unreviewed()):
-            if self.definition.watched:
+        state, round_, watched = machine.state, machine.state.round, self.definition.watched
+        is_over = round_ is not None and round_.admitted and round_.is_complete()
+        if is_over and not (watched and machine.unreviewed()):
+            if watched:
                 end_if_failed(self.definition, state)
             if state.phase == "tools":  # no call of it may run, or all that may were cut off
                 close_if_complete(state)

@@ -297,6 +297,19 @@ def test_a_round_whose_calls_were_all_cut_off_is_over() -> None:
     assert replayed(make_spec("look"), [*line, *cut]).due() == [Due("model", "2")]
 
 
+def test_a_failure_that_callbacks_are_to_see_ends_no_round_before_its_other_calls() -> None:
+    spec = replace(make_spec("look"), watched=True, on_tool_error="raise")
+    failed = e.ResultCame(ToolResult("call-1-0", "no", is_error=True, error_kind="raised", name="look"))
+    both = e.TurnTaken(calls("look") + calls("look"))
+    line = [e.Accepted("clerk", "", "Hi"), e.Opened(), e.TurnBegan(1), both, e.RoundBegan(), e.CallsGuarded({})]
+
+    state = replayed(spec, [*line, failed, e.ResultsTaken()])
+    assert state.due() == [Due("call", "call-1-1")]
+
+    state.apply(e.ResultCame(ToolResult("call-1-1", "7", name="look")))
+    assert state.due() == [Due("review", "1")]
+
+
 def test_what_user_code_said_and_the_machine_refuses_changes_nothing() -> None:
     state = replayed(make_spec("look"), [e.Accepted("clerk", "", "Hi"), e.Opened(), e.TurnBegan(1)])
     assert state.machine is not None

@@ -53,7 +53,7 @@ LATER = e.TakenOver(owner="later")
 """Stands for a stay of which no event tells, unless somebody has changed the session."""
 TAKING = (e.TakenOver, e.CallsDoubted, e.ResultsTaken)  # The last event of a takeover from rows.
 MANY = 300  # Lines that are read again at the end.
-FEW = 40  # Events of a line after each of which it is compared; of a longer one, each tenth, and the last.
+FEW = 40  # Events of a line after each of which it is compared; of a longer one, each tenth, and later fewer.
 
 
 class Line:
@@ -69,7 +69,7 @@ class Line:
     ) -> None:
         self.machine = machine
         self.entries = entries
-        self.state = state
+        self._state = state
         self.name = name
         self.requested = False
         """Whether the pending request was told."""
@@ -98,6 +98,27 @@ class Line:
         """How many events there were when the state was written into a journal."""
         self._oracle = oracle
 
+    @property
+    def state(self) -> Any:
+        """What the line comes to."""
+        if self._state is None:
+            self._state = self._oracle.replayed_state(self.entries)
+        return self._state
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        self._state = state
+
+    def hand_over(self, entries: list[Entry]) -> Any:
+        """Return the state for a line that goes on with these events; None if it is to be replayed.
+
+        A long line is not read again each time: a run by hand may be saved and loaded after each turn.
+        """
+        if len(entries) <= FEW or len(entries) != len(self.entries):
+            return None
+        state, self._state = self._state, None
+        return state
+
     def write(self, event: e.RunEvent) -> None:
         """Add an event, and apply it as it is read."""
         self.begin_stay()
@@ -118,8 +139,9 @@ class Line:
     def _add(self, event: e.RunEvent) -> None:
         entry = Entry(len(self.entries), float(len(self.entries)), event)
         (read,) = line_of(text_of([entry]))
+        state = self.state
         self.entries.append(entry)
-        self.state.apply(read.event)
+        state.apply(read.event)
         self._oracle.kinds[type(event).__name__] += 1
 
     def name_of_child(self, position: int) -> str:
@@ -183,7 +205,8 @@ class Line:
 
     def is_to_be_compared(self) -> bool:
         """Whether to compare at this place."""
-        return len(self.entries) <= FEW or len(self.entries) % 10 == 0
+        number = len(self.entries)
+        return number <= FEW or number % max(10, number // 8) == 0
 
     def compare(self, where: str) -> None:
         """Note a difference between the live machine and the line."""
@@ -215,12 +238,16 @@ class Line:
         text = text_of(self.entries).splitlines(keepends=True)
         for place in places[::-1][:: step or 1]:
             state = self._oracle.state_of(self.entries)
-            for entry in line_of("".join(text[:place])):
-                state.apply(entry.event)
+            try:
+                for entry in line_of("".join(text[:place])):
+                    state.apply(entry.event)
+            except Exception as error:  # noqa: BLE001  # no event of a line may be refused when it is read again
+                return self._oracle.tell(self, f"a prefix of {place}", [f"an event is refused: {error}"])
             told = {**_told(state.machine), "session": values_of(state.session)}
             live = {key: value for key, value in self.marks[place].items() if key != "account"}
             self._oracle.compared += 1
             self.tell_difference(f"a prefix of {place}", live, told)
+        return None
 
     def _shows_session(self, where: str) -> bool:
         """Whether all changes that user code made are in events: a group lays those of a child after the child's end."""
@@ -480,11 +507,15 @@ class Oracle:
                     line.unspent = copy_of(machine.state)  # by a prompt function, before there was a machine
             return line
 
-    def _add(self, machine: Machine, entries: list[Entry], name: str, digest: str = "") -> Line:
-        state = self.state_of(entries, digest)
-        for entry in line_of(text_of(entries)):
-            state.apply(entry.event)
+    def _add(self, machine: Machine, entries: list[Entry], name: str, digest: str = "", source: object = None) -> Line:
+        handed = source.hand_over(entries) if isinstance(source, Line) else None
+        state = handed or self.replayed_state(entries, digest)
         line = self.lines[id(machine)] = Line(self, machine, list(entries), state, name)
+        if isinstance(source, Line):
+            same = next(
+                (n for n, (a, b) in enumerate(zip(entries, source.entries, strict=False)) if a is not b), len(entries)
+            )
+            line.marks = {place: live for place, live in source.marks.items() if place <= same}
         if entries and isinstance(machine, AgentRun):
             self.count_in(line, machine.account)
         return line
@@ -493,6 +524,13 @@ class Oracle:
         """Return the state of a line before its first event."""
         first = self._first(entries) if entries else self.definitions[digest]
         return state_of(first, self.definitions.__getitem__)
+
+    def replayed_state(self, entries: list[Entry], digest: str = "") -> Any:
+        """Return the state that events come to when they are read again as text."""
+        state = self.state_of(entries, digest)
+        for entry in line_of(text_of(entries)):
+            state.apply(entry.event)
+        return state
 
     def count_in(self, line: Line, account: Account) -> None:
         """Note the account that a run counts in from now on."""
@@ -531,7 +569,7 @@ class Oracle:
                     line.goes_on = e.TakenOver()
                 return
             source, entries = known
-            digest, line = self.digest(machine.spec), self._add(machine, entries, source.name)
+            digest, line = self.digest(machine.spec), self._add(machine, entries, source.name, source=source)
             line.run_id = source.run_id
             line.unspent = less(line.machine_figures(), line.figures())
             before = self.digest(line.state.definition)
@@ -632,9 +670,10 @@ class Oracle:
     def replay(self, places: int) -> None:
         """Read all lines again from their texts, and compare them with the runs; and trees, with all that was spent."""
         lines = list(self.lines.values()) if places else []
-        for line in lines[:MANY]:
+        latest = {line.name: line for line in lines}  # a run that went on from a text has several
+        latest = dict(list(latest.items())[:MANY])
+        for line in latest.values():
             line.compare_again(places)
-        latest = {line.name: line for line in lines[:MANY]}  # a run that went on from a text has several
         tree = replayed({name: text_of(line.entries) for name, line in latest.items()}, self.definitions.__getitem__)
         for line in latest.values():
             is_told = not any(each not in latest or latest[each].is_unpaid() for each in _below(tree, line.name))
