@@ -299,6 +299,9 @@ def _begun(oracle: o.Oracle, line: o.Line, place: str, child: Any) -> None:
             fresh = f"{line.name}/{place}.{len(line.entries)}"
             name = fresh if inner is None or inner.session is None or len(inner.entries) == 1 else inner.name
             line.write(e.ChildBegan(place, name, child.runner.id))
+        elif place not in line.state.children and not isinstance(line.machine, MapRun):  # kept, and it goes on
+            name = f"{line.name}/{place}.{len(line.entries)}" if inner is None else inner.name
+            line.write(e.ChildBegan(place, name, child.runner.id))
         name = line.state.children.get(place, f"{line.name}/{place}")
         line.inside[place] = o.Inside(name, child.account, copy_of(child.account.spending))
         if inner is not None:

@@ -297,9 +297,9 @@ class Play:
         if isinstance(end, us.NeedsInput | us.NeedsApproval):
             pauses = end.pauses if chance.one_in(2) else end.pauses[:1]
             given["answer"] = {pause.id: answer_for(pause) for pause in pauses}
-        elif isinstance(end, us.MaxIterationsExceeded):
+        elif isinstance(end, us.MaxIterationsExceeded) and end.what:
             given[end.what] = end.limit + 1 + chance.below(5)
-        elif isinstance(end, us.BudgetExceeded):
+        elif isinstance(end, us.BudgetExceeded) and end.what:  # empty if it was made of words in a store
             limit: dict[str, Any] = {end.what: int(end.limit) + 1 + chance.below(20)}
             given["budget"] = us.Budget(**limit)
         elif isinstance(end, us.Incomplete):
