@@ -7,6 +7,7 @@ from typing import Any, ClassVar, cast
 from understudy.errors import ProtocolViolation
 from understudy.orchestration.agent.context_state import ContextChange
 from understudy.orchestration.agent.feed_checks import check_results, check_turn
+from understudy.orchestration.agent.limits import admit
 from understudy.orchestration.agent.next_step import check_turn_is_due, current_round
 from understudy.orchestration.agent.rounds import close_if_complete, put_in_doubt
 from understudy.orchestration.agent.run import AgentRun
@@ -124,10 +125,13 @@ class AgentLineState(LineState):
     def _look(self) -> None:
         """Close a round that is complete, and note which calls may run; without any, the machine takes the results."""
         machine = self._running()
-        state, round_ = machine.state, machine.state.round
-        if round_ is not None and round_.admitted and self.definition.watched and not machine.unreviewed():
-            end_if_failed(self.definition, state)
-            close_if_complete(state)
+        state, round_, watched = machine.state, machine.state.round, self.definition.watched
+        is_over = round_ is not None and round_.admitted and round_.is_complete()
+        if is_over and not (watched and machine.unreviewed()):
+            if watched:
+                end_if_failed(self.definition, state)
+            if state.phase == "tools":  # no call of it may run, or all that may were cut off
+                close_if_complete(state)
         if state.round is None or not state.round.admitted:
             self._open, self.under_way = {}, {}
         else:
@@ -185,6 +189,7 @@ class AgentLineState(LineState):
         if event.definition:
             self._load(event.definition, self._running().to_json())
         self.take_over(event)
+        self.closed = False
 
     # --- the model
 
@@ -237,7 +242,8 @@ class AgentLineState(LineState):
     # --- a round of calls
 
     def _round_began(self, event: RoundBegan) -> None:
-        self._running().next_step()
+        state = self._running().state
+        admit(self.definition, state, self.account, current_round(self.definition, state, "a round that began"))
         self._look()
 
     def _guarded(self, event: CallsGuarded) -> None:
@@ -280,6 +286,8 @@ class AgentLineState(LineState):
     def _cut(self, event: CallsCut) -> None:
         self._take_results()
         self._running().cut_off(event.call_ids)
+        for call_id in event.call_ids:
+            self.children.pop(call_id, None)
         self._look()
 
     def _reviewed(self, event: ResultsReviewed) -> None:
