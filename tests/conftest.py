@@ -6,13 +6,15 @@ import gc
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
 
 from tests.support import oracle, postgres
+from tests.support.not_by_actors import NOT_BY_ACTORS
+from tests.support.not_replayed import NOT_REPLAYED
 from tests.support.paths import FOLDERS, ROOT
 from tests.support.signals import heed_interrupts
 
@@ -77,6 +79,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the slow tests out, or all others with `--slow`."""
+    for option, table in ("replay", NOT_REPLAYED), ("actors", NOT_BY_ACTORS):
+        for item in items if config.getoption(option) else ():
+            why = table.get(item.nodeid) or table.get(item.nodeid.partition("[")[0])
+            if why is not None:
+                item.add_marker(pytest.mark.xfail(strict=True, reason=why))
     wanted = config.getoption("slow")
     if not wanted and (config.getoption("all") or config.args_source is not pytest.Config.ArgsSource.TESTPATHS):
         return
@@ -127,15 +134,40 @@ def no_bare_imports() -> Iterator[None]:
     assert not stray, f"import understudy.<name>, not {sorted(stray)}"
 
 
+FOUND = pytest.StashKey[oracle.Oracle]()
+
+
 @pytest.fixture(autouse=True)
 def replayed(request: pytest.FixtureRequest) -> Iterator[None]:
-    """With `--replay`, fail a test in which the line of a machine comes to another state than the machine."""
-    if not request.config.getoption("replay"):
+    """With `--replay`, have the machines of a test write their lines."""
+    item = request.node
+    has_its_own = isinstance(item, pytest.Function) and vars(item.module).get("oracle") is oracle
+    if has_its_own or not request.config.getoption("replay"):
         yield
         return
-    with oracle.installed() as found:
+    with oracle.installed(places=0) as found:
+        item.stash[FOUND] = found
         yield
     assert found.differences == []
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """Fail a test in which the line of a machine comes to another state than the machine."""
+    result = yield
+    found = pyfuncitem.stash.get(FOUND, None)
+    if found is not None:
+        with found.writing():
+            found.replay(places=1)
+        told, found.differences = found.differences, []
+        assert told == []
+    return result
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say with `--replay` how much was replayed."""
+    for what, number in sorted(oracle.TOTAL.items()) if terminalreporter.config.getoption("replay") else ():
+        terminalreporter.write_line(f"{number:>9,}  {what}")
 
 
 @pytest.fixture(autouse=True)

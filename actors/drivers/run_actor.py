@@ -28,7 +28,7 @@ from understudy.actors.threads.pool import here, run_next_here, start_next_threa
 from understudy.actors.threads.promise import Promise
 from understudy.actors.tools.batch_call import Call
 from understudy.actors.tools.tool_call import Executed, Paused, ToolCallTask, deadline_of
-from understudy.errors import AgentDown, CircularAgentCall, ContextOverflow, RunCancelled, UnderstudyError
+from understudy.errors import CircularAgentCall, ContextOverflow, RunCancelled, UnderstudyError
 from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.agent.tool_failures import failure_of
 from understudy.orchestration.agent.turns import refusals
@@ -83,7 +83,11 @@ def _counting_in(account: Account) -> Callable[[Spending], Account]:
 
 
 class AgentRunActor(AgentRunRecord):
-    """One run of an agent, which its messages drive."""
+    """One run of an agent, which its messages drive.
+
+    Its record is the side that the rest of the system sees: the lock and the epoch there still decide between the end of the
+    run and the crash of a work. All else is decided here, message by message.
+    """
 
     __slots__ = (
         "_after",
@@ -159,9 +163,8 @@ class AgentRunActor(AgentRunRecord):
         """Take the turn here, for it is short: no thread can be started."""
         self.run_turns()
 
-    def no_thread(self, cause: RuntimeError) -> None:
-        """End the run: a work has no thread."""
-        error = AgentDown(f"{self.agent.id}/{self.run_id} has no thread to run on: {cause}", actor=self.agent.id)
+    def lost_work(self, error: UnderstudyError, cause: BaseException) -> None:
+        """End the run: a work has no thread, or cannot say what came of it."""
         error.__cause__ = cause
         if not self.host.endings.fail(self, error, self.epoch):
             tell_late_driver(self.link, cause)

@@ -16,7 +16,7 @@ from understudy.actors.run_view.errors import model_failure, model_time, streame
 from understudy.actors.runs.ownership import Stale
 from understudy.actors.threads.pool import run_next_here
 from understudy.actors.tools.failed_calls import fails_agent
-from understudy.errors import ContextOverflow, ToolError, UnderstudyError, in_words
+from understudy.errors import AgentCrashed, AgentDown, ContextOverflow, ToolError, UnderstudyError, in_words
 from understudy.orchestration.agent.steps import CallModel, Done
 from understudy.orchestration.definitions.sub_agent import SubAgent
 from understudy.orchestration.runs import events as e
@@ -65,12 +65,20 @@ class Work(ABC):
 
     def run_turns(self) -> None:
         """Do the work on this thread, in a copy of the context variables of the run, and have the run's actor hear of it."""
-        self.run.started_in.copy().run(self._do)
+        try:
+            self.run.started_in.copy().run(self._do)
+        except BaseException as cause:  # the handling of a failure failed
+            self.returned = True
+            run = self.run
+            text = f"{run.agent.id}/{run.run_id} failed: {in_words(cause)}"
+            run.lost_work(AgentCrashed(text, actor=run.agent.id), cause)
 
     def refused(self, cause: RuntimeError) -> None:
         """End the run: no thread can be started."""
         self.returned = True
-        self.run.no_thread(cause)
+        run = self.run
+        text = f"{run.agent.id}/{run.run_id} has no thread to run on: {cause}"
+        run.lost_work(AgentDown(text, actor=run.agent.id), cause)
 
     def _do(self) -> None:
         run = self.run

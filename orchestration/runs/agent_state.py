@@ -7,6 +7,7 @@ from typing import Any, ClassVar, cast
 from understudy.errors import ProtocolViolation
 from understudy.orchestration.agent.context_state import ContextChange
 from understudy.orchestration.agent.feed_checks import check_results, check_turn
+from understudy.orchestration.agent.limits import admit
 from understudy.orchestration.agent.next_step import check_turn_is_due, current_round
 from understudy.orchestration.agent.rounds import close_if_complete, put_in_doubt
 from understudy.orchestration.agent.run import AgentRun
@@ -144,11 +145,13 @@ class AgentLineState(LineState):
     def _look(self) -> None:
         """Close a round that is complete, and note which calls may run; without any, the machine takes the results."""
         machine = self.running
-        state = machine.state
+        state, watched = machine.state, self.definition.watched
         round_ = state.round
-        if self.definition.watched and round_ is not None and round_.admitted and not machine.unreviewed():
-            end_if_failed(self.definition, state)
-            close_if_complete(state)
+        if round_ is not None and round_.admitted and round_.is_complete() and not (watched and machine.unreviewed()):
+            if watched:
+                end_if_failed(self.definition, state)
+            if state.phase == "tools":  # no call of it may run, or all that may were cut off
+                close_if_complete(state)
             round_ = state.round
         if round_ is None or not round_.admitted:
             if self._open or self.under_way:
@@ -211,6 +214,7 @@ class AgentLineState(LineState):
         if event.definition:
             self._load(event.definition, self.running.to_json())
         self.take_over(event)
+        self.closed = False
 
     # --- the model
 
@@ -268,7 +272,8 @@ class AgentLineState(LineState):
     # --- a round of calls
 
     def _round_began(self, event: RoundBegan) -> None:
-        self.running.next_step()
+        state = self.running.state
+        admit(self.definition, state, self.account, current_round(self.definition, state, "a round that began"))
         self._look()
 
     def _guarded(self, event: CallsGuarded) -> None:
@@ -311,6 +316,8 @@ class AgentLineState(LineState):
     def _cut(self, event: CallsCut) -> None:
         self._take_results()
         self.running.cut_off(event.call_ids)
+        for call_id in event.call_ids:
+            self.children.pop(call_id, None)
         self._look()
 
     def _reviewed(self, event: ResultsReviewed) -> None:

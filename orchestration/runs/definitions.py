@@ -43,6 +43,8 @@ def text_of(definition: Definition) -> str:
     for name in ("asks", "parameters"):
         if name in data:
             data[name] = sorted(data[name])
+    if "given" in data:
+        data["given"] = dict(data["given"])  # it is a view that nobody can change
     if rule is not None:
         numbers = {
             each.name: getattr(rule.compaction, each.name) for each in fields(Compaction) if each.name != "model"

@@ -308,6 +308,7 @@ class CallsCut(RunEvent):
     """The run was ended while these calls were under way: they are not made again."""
 
     call_ids: tuple[str, ...]
+    spent: Spent = NOTHING
 
 
 @_event
@@ -416,6 +417,7 @@ class ChildKept(RunEvent):
     run: str
     error: Raised | None = None
     """How readers are told that it is over; None if they were told before."""
+    spent: Spent = NOTHING
 
 
 @_event
@@ -514,6 +516,8 @@ class TakenOver(RunEvent):
     """How long the stay before was active."""
     definition: str = ""
     """The digest of the definition from here on; empty if it stays the same."""
+    session: Changes | None = None
+    """How the values that the run sees differ from those that it had: its caller or runs around it changed them."""
 
 
 @_event
@@ -549,6 +553,7 @@ class Closed(RunEvent):
     """Callbacks have heard of the outcome, and the memory has the turn."""
 
     changes: Changes | None = None
+    spent: Spent = NOTHING
 
 
 @_event

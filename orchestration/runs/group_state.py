@@ -17,7 +17,7 @@ from understudy.orchestration.group.spec import GroupSpec
 from understudy.orchestration.saving.machines import Machine
 from understudy.vocabulary.context.budget import Spending
 from understudy.vocabulary.context.overlays import SessionOverlay
-from understudy.vocabulary.runs.outcomes import Complete, MapAnswer, MapFailure
+from understudy.vocabulary.runs.outcomes import Complete, Incomplete, MapAnswer, MapFailure, NeedsInput
 
 from .events import (
     Accepted,
@@ -35,6 +35,7 @@ from .events import (
     HandedOut,
     InputsEnded,
     Migrated,
+    Opened,
     RunEvent,
     TakenOver,
 )
@@ -101,6 +102,9 @@ class GroupLineState(LineState):
         self.session = SessionOverlay(event.session)
         self.account = Tally(Spending(budget=event.budget))
         self.account.keep_in(self.machine.state.spending)
+
+    def _open(self, event: Opened) -> None:
+        self.session.lay_under(event.session)
 
     def _migrated(self, event: Migrated) -> None:
         self._load(event.definition, event.state)
@@ -192,6 +196,7 @@ class GroupLineState(LineState):
 
     def _child_kept(self, event: ChildKept) -> None:
         self._running().child_kept(self._position(event.place), event.run)
+        self.children.pop(event.place, None)
 
     def _child_refused(self, event: ChildRefused) -> None:
         self._running().child_refused(self._position(event.place), self._had)
@@ -222,6 +227,7 @@ class GroupLineState(LineState):
 
     table: ClassVar[Handlers] = OF_ALL | handlers(
         (_accept, Accepted),
+        (_open, Opened),
         (_migrated, Migrated),
         (_taken_over, TakenOver),
         (_child_began, ChildBegan),
@@ -279,6 +285,7 @@ class MapLineState(LineState):
 
     def _accept(self, event: Accepted) -> None:
         self.accepted = event
+        self.account = Tally(Spending(budget=event.budget))
 
     def _child_began(self, event: ChildBegan) -> None:
         if event.place != str(self._began):
@@ -290,14 +297,20 @@ class MapLineState(LineState):
     def _inputs_ended(self, event: InputsEnded) -> None:
         self.machine.no_more_inputs()
 
-    def _child_ended(self, event: ChildDone | ChildFailed) -> None:
+    def _child_ended(self, event: ChildDone | ChildFailed | ChildPaused | ChildLimited) -> None:
         if self.children.pop(event.place, None) is None:
             raise ProtocolViolation(f"input {event.place[:20]!r} has an answer, and is not under way")
         index = int(event.place)
-        if isinstance(event, ChildDone):
-            self.machine.answered(MapAnswer(index, Complete(text=event.text, output=event.text)))
-        else:
-            self.machine.answered(MapFailure(index, ChildFailure(event.kind, event.message).to_error()))
+        match event:
+            case ChildDone(text=text):
+                self.machine.answered(MapAnswer(index, Complete(text=text, output=text)))
+            case ChildFailed():
+                self.machine.answered(MapFailure(index, ChildFailure(event.kind, event.message).to_error()))
+            case ChildPaused(pauses=pauses):  # the caller answers it, and the run goes on outside of the map
+                question = next((pause.question for pause in pauses if pause.question is not None), "")
+                self.machine.answered(MapAnswer(index, NeedsInput(question=question, pauses=pauses)))
+            case ChildLimited():
+                self.machine.answered(MapAnswer(index, Incomplete(last_text="")))
 
     def _handed_out(self, event: HandedOut) -> None:
         self.machine.handed_out()
@@ -305,7 +318,7 @@ class MapLineState(LineState):
     table: ClassVar[Handlers] = OF_ALL | handlers(
         (_accept, Accepted),
         (_child_began, ChildBegan),
-        (_child_ended, ChildDone, ChildFailed),
+        (_child_ended, ChildDone, ChildFailed, ChildPaused, ChildLimited),
         (_inputs_ended, InputsEnded),
         (_handed_out, HandedOut),
     )

@@ -210,7 +210,19 @@ class LineState(ABC):
 
     def take_over(self, event: TakenOver) -> None:
         self.stays += 1
+        self.asked = self.ended = None
         self.account.add_seconds(event.seconds)
+        if event.session is not None:
+            self._see(event.session)
+
+    def _see(self, others: Changes) -> None:
+        """Show what others changed of the session: it counts as what the run began with, and hides its own changes."""
+        before, gone = self.session, frozenset(others.removed)
+        below = {key: value for key, value in before.below.items() if key not in gone}
+        self.session = SessionOverlay({**below, **others.values})
+        hidden = gone | others.values.keys()
+        self.session.changes = {key: value for key, value in before.changes.items() if key not in hidden}
+        self.session.removed = before.removed - hidden
 
     def end(self, event: Ended | Failed) -> None:
         self.ended = event

@@ -342,6 +342,9 @@ DEFINITIONS = [
     us.Workflow(
         "w", [us.Task("t", us.Agent("a", model="rehearsal"), prompt="${input} in ${place}", retries=1)]
     ).run_spec,
+    us.Workflow("w", [us.Task("t", us.Agent("a", model="rehearsal"), prompt="${input} in ${place}")])
+    .with_parameters({"place": ["Oslo"]})
+    .run_spec,
 ]
 
 
@@ -441,6 +444,36 @@ def test_a_round_that_a_budget_allowed_is_replayed_after_the_budget_is_spent() -
     assert state.due() == [Due("model", "2")]
     assert again.due() == [Due("call", "call-1-0")]
     assert again.account.spending.tool_calls == 9
+
+
+def test_a_round_of_which_no_call_may_run_is_replayed_at_the_last_turn() -> None:
+    """The live run is refused its next turn in the step that counts the round."""
+    line = [e.Accepted("clerk", "", "Hi"), e.Opened(), e.TurnBegan(1), e.TurnTaken(calls("unknown")), e.RoundBegan()]
+
+    state = replayed(make_spec("look", max_turns=1), line)
+
+    assert state.machine is not None
+    assert (state.machine.state.phase, state.machine.state.iterations) == ("model", 1)
+
+
+def test_a_round_whose_calls_were_all_cut_off_is_over() -> None:
+    line = [e.Accepted("clerk", "", "Hi"), e.Opened(), e.TurnBegan(1), e.TurnTaken(calls("look")), e.RoundBegan()]
+    cut = [e.Failed("RunCancelled", "by its caller", "cancelled"), e.CallsCut(("call-1-0",)), e.TakenOver()]
+
+    assert replayed(make_spec("look"), [*line, *cut]).due() == [Due("model", "2")]
+
+
+def test_a_failure_that_callbacks_are_to_see_ends_no_round_before_its_other_calls() -> None:
+    spec = replace(make_spec("look"), watched=True, on_tool_error="raise")
+    failed = e.ResultCame(ToolResult("call-1-0", "no", is_error=True, error_kind="raised", name="look"))
+    both = e.TurnTaken(calls("look") + calls("look"))
+    line = [e.Accepted("clerk", "", "Hi"), e.Opened(), e.TurnBegan(1), both, e.RoundBegan(), e.CallsGuarded({})]
+
+    state = replayed(spec, [*line, failed, e.ResultsTaken()])
+    assert state.due() == [Due("call", "call-1-1")]
+
+    state.apply(e.ResultCame(ToolResult("call-1-1", "7", name="look")))
+    assert state.due() == [Due("review", "1")]
 
 
 def test_what_user_code_said_and_the_machine_refuses_changes_nothing() -> None:

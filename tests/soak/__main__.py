@@ -27,6 +27,7 @@ from .forks import fork_all
 from .kill_campaigns import crash_loops, kill_all, kill_at_instants, kill_fresh, outages, readers, stops
 from .kills import Report
 from .mixed import run_all
+from .replays import replay_all
 from .sessions import EACH, update_together
 from .tree_machines import try_machines
 from .trees import try_trees
@@ -75,6 +76,9 @@ jobs:
            exactly one event.
   conversations  Write as many conversations into one SQLite file, and load some. Then 16 threads each of 4 processes talk in
            one conversation: each run must know all turns before its own. About 5,000 conversations a second.
+  replays  Random agents, groups and workflows, with callbacks, errors, pauses, compaction and streams. Each run's line of events
+           must come to the run's own state, session and spending, at each place as it is written, and at many places as it
+           is read again. About 6 runs a second. Prints a seed, and a fault with the seed of its run: --seed and --runs 1.
   kills    Kill a process before and after each write of its runs (--runs: so many of them, by chance), and then 20 processes,
            one after another, that go on with them. The last one must bring each run to its end: nothing finished is done
            again, nothing is lost, and no token works twice. About 300 kills a minute.
@@ -104,6 +108,7 @@ RUNS = {
     "forks": 1_000,
     "sessions": 2_560,
     "conversations": 100_000,
+    "replays": 5_000,
     "kills": 1_000,
     "instants": 1_000,
     "fresh": 30,
@@ -137,6 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "forks": _forks,
         "sessions": _sessions,
         "conversations": _conversations,
+        "replays": partial(_replays, seed=options.seed),
     }
     store: str = options.store
     if store:
@@ -176,7 +182,7 @@ def _parser() -> argparse.ArgumentParser:
         "--seed",
         type=int,
         metavar="N",
-        help="what a job with kills, stops or outages printed, to do the same again (default: by chance)",
+        help="what a job with replays, kills, stops or outages printed, to do the same again (default: by chance)",
     )
     parser.add_argument(
         "--store",
@@ -301,6 +307,17 @@ def _conversations(conversations: int) -> None:
 def _talk_in(url: str, conversations: int) -> None:
     turns = talk_together(url, processes=4, threads=16, runs=min(10, max(1, conversations // 1000)))
     print(f"  {turns:>7,}  turns of 4 processes in one conversation, and none is lost or out of order", flush=True)
+
+
+def _replays(runs: int, seed: int | None) -> None:
+    seed = random.randrange(1_000_000) if seed is None else seed
+    print(f"  seed {seed}", flush=True)
+    report = replay_all(runs, seed, _progress)
+    for what, number in (*sorted(report.ends.items()), *sorted(report.not_replayed.items())):
+        print(f"  {number:>7,}  {what}")
+    print(f"  {report.kinds.total():>7,}  events of {len(report.kinds)} kinds, in {report.lines:,} lines")
+    print(f"  {report.compared:>7,}  states and {report.trees:,} trees of lines compared", flush=True)
+    assert not report.faults, "\n".join(report.faults)
 
 
 def _kills(campaign: Callable[..., Report], trials: int, url: str, seed: int | None) -> None:

@@ -1,7 +1,8 @@
 """Writes what each machine of this process is fed as events, and replays its line as text.
 
-After each event, the state that the line comes to must be that of the live machine, and after the last one the same must be
-due. Nothing else is patched: the machine is the one place where a run changes.
+After each event, the state that the line comes to must be that of the live machine, and the same must be due. So must the
+session and the spending, which `oracle_records` tells: what a run spent is in its line, and of a run inside that is under
+way, in the line of that one.
 """
 
 # It wraps methods of any signature, and tells the events of each by a function of the same arguments.
@@ -9,103 +10,287 @@ due. Nothing else is patched: the machine is the one place where a run changes.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import shutil
+import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields
-from typing import Any, TypeAlias
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
 from unittest.mock import patch
+from weakref import WeakSet
 
-from understudy.errors import BudgetExceeded, MaxIterationsExceeded
+from tests.support.line_trees import COUNTS, add, copy_of, figures_of, less, place_of, replayed, state_of
+from understudy.errors import BudgetExceeded, MaxIterationsExceeded, ProtocolViolation
 from understudy.orchestration.agent.pauses import sort_answers
+from understudy.orchestration.agent.rounds import close_if_complete
 from understudy.orchestration.agent.run import AgentRun
+from understudy.orchestration.agent.snapshot import dump
 from understudy.orchestration.agent.steps import AwaitApproval, AwaitInput, CallModel, CallTools, Done
 from understudy.orchestration.graph.run import GraphRun
 from understudy.orchestration.group.child_runs import ChildRuns
 from understudy.orchestration.group.children import AwaitChildren, RunChildren
 from understudy.orchestration.group.group_run import GroupDone, GroupRun
+from understudy.orchestration.group.map_run import MapRun
 from understudy.orchestration.group.parallel_run import ParallelRun
 from understudy.orchestration.runs import definitions
 from understudy.orchestration.runs import events as e
-from understudy.orchestration.runs.agent_state import AgentLineState
-from understudy.orchestration.runs.group_state import GroupLineState
 from understudy.orchestration.runs.lines import Entry, line_of, text_of
-from understudy.vocabulary.context.budget import Spending
-from understudy.vocabulary.messages import NO_USAGE, Usage
+from understudy.vocabulary.context.account import Account
+from understudy.vocabulary.context.budget import Budget, Spending
+from understudy.vocabulary.context.overlays import SessionOverlay
+from understudy.vocabulary.context.session_values import TEMPORARY
 
 Machine: TypeAlias = Any
-FEW = 40  # Events of a line after each of which it is compared; of a longer one, each tenth, and the last.
+LATER = e.TakenOver(owner="later")
+"""Stands for a stay of which no event tells, unless somebody has changed the session."""
+TAKING = (e.TakenOver, e.CallsDoubted, e.ResultsTaken)  # The last event of a takeover from rows.
+MANY = 300  # Lines that are read again at the end.
+FEW = 40  # Events of a line after each of which it is compared; of a longer one, each tenth, and later fewer.
 
 
 class Line:
     """The line of one machine, and the state that it comes to when it is read again."""
 
     def __init__(
-        self, oracle: Oracle, machine: Machine, entries: list[Entry], state: AgentLineState | GroupLineState
+        self,
+        oracle: Oracle,
+        machine: Machine,
+        entries: list[Entry],
+        state: Any,
+        name: str,
     ) -> None:
         self.machine = machine
         self.entries = entries
-        self.state = state
+        self._state = state
+        self.name = name
         self.requested = False
         """Whether the pending request was told."""
+        self.run_id = ""
+        self.session: SessionOverlay | None = None
+        """The live session; None for a machine that is driven by hand."""
+        self.account: Account | None = None
+        """The live account; None for a group that is driven by hand."""
+        self.unspent = Spending()
+        """What the run has spent, and no event has said yet."""
+        self.changes: e.Changes | None = None
+        """What user code changed of the session, and no event has said yet."""
+        self.of_calls: dict[str, e.Changes] = {}
+        """Call -> what it changed, until its result is fed."""
+        self.inside: dict[str, Inside] = {}
+        """Place -> the run that is under way there."""
+        self.goes_on: e.TakenOver | None = None
+        """The event with which this stay begins, until anything else happens in it."""
+        self.budget: Budget | None = None
+        """A limit of a group that was raised, and is not told yet."""
+        self.is_lost = False
+        """Whether another process has the run now."""
+        self.marks: dict[int, dict[str, Any]] = {}
+        """Number of events -> the live state then, as data."""
+        self.written: list[int] = []
+        """How many events there were when the state was written into a journal."""
         self._oracle = oracle
+
+    @property
+    def state(self) -> Any:
+        """What the line comes to."""
+        if self._state is None:
+            self._state = self._oracle.replayed_state(self.entries)
+        return self._state
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        self._state = state
+
+    def hand_over(self, entries: list[Entry]) -> Any:
+        """Return the state for a line that goes on with these events; None if it is to be replayed.
+
+        A long line is not read again each time: a run by hand may be saved and loaded after each turn.
+        """
+        if len(entries) <= FEW or len(entries) != len(self.entries):
+            return None
+        state, self._state = self._state, None
+        return state
 
     def write(self, event: e.RunEvent) -> None:
         """Add an event, and apply it as it is read."""
-        if any(each.name == "spent" for each in fields(event)):  # type: ignore[arg-type]
-            event = _with(event, spent=self._spent())
+        self.begin_stay()
+        names = {each.name for each in fields(event)}  # type: ignore[arg-type]
+        if self.budget is not None and isinstance(event, e.Answered | e.Extended):
+            budget, self.budget = self.budget, None
+            if isinstance(event, e.Answered):
+                self.write(e.Extended(budget=budget))
+            else:
+                event = with_changes(event, budget=budget)
+        if "spent" in names:
+            event = with_changes(event, spent=self._spent_by(event))
+        if "changes" in names and self.changes is not None and not isinstance(event, e.ResultCame):
+            event = with_changes(event, changes=self.changes)
+            self.changes = None
+        self._add(event)
+
+    def _add(self, event: e.RunEvent) -> None:
         entry = Entry(len(self.entries), float(len(self.entries)), event)
-        self.entries.append(entry)
         (read,) = line_of(text_of([entry]))
-        self.state.apply(read.event)
+        state = self.state
+        self.entries.append(entry)
+        state.apply(read.event)
         self._oracle.kinds[type(event).__name__] += 1
 
-    def _spent(self) -> e.Spent:
-        """Return what the live machine has spent since, runs inside of it too."""
-        now, then = figures_of(self.machine), self.state.account.spending
-        cost = None if now.cost is None else now.cost - (then.cost or 0)
-        return e.Spent(
-            _more(now.usage, then.usage), cost, now.all_turns - then.all_turns, now.tool_calls - then.tool_calls
-        )
+    def name_of_child(self, position: int) -> str:
+        """Return the line of the child that begins, or goes on, at a position."""
+        paused = self.machine.state.children[position].paused
+        known = "" if paused is None else self._oracle.name_in(paused.saved)
+        return known or f"{self.name}/{position}.{len(self.entries)}"
+
+    def begin_stay(self) -> None:
+        """Write how this stay begins, if nothing has happened in it."""
+        event, self.goes_on = self.goes_on, None
+        if event is None:
+            return
+        others = None if self.session is None or self.changes else changes_between(self.state.session, self.session)
+        if others is None and (event is LATER or isinstance(self.entries[-1].event, e.Migrated)):
+            return
+        self._add(with_changes(e.TakenOver() if event is LATER else event, session=others))
+
+    def begin_anew(self, first: e.RunEvent) -> None:
+        """Write another first event in place of the only one."""
+        assert len(self.entries) == 1
+        self.entries.clear()
+        self.state = self._oracle.state_of([Entry(0, 0.0, first)])
+        self._add(first)
+
+    def is_unpaid(self) -> bool:
+        """Whether the run has spent what no event has said."""
+        return copy_of(self.unspent) != Spending()
+
+    def name_of_input(self) -> str:
+        """Return the line of the run that a map begins next."""
+        return f"{self.name}/{self.machine._taken}"
+
+    def _spent_by(self, event: Any) -> e.Spent:
+        """Return what was spent since the event before, and by the run whose end the event is."""
+        spent, self.unspent = self.unspent, Spending()
+        if isinstance(event, e.Ended) and not isinstance(self.machine, AgentRun):
+            places = tuple(self.inside)  # they are cancelled, and nobody is told of their ends
+        else:
+            places = event.call_ids if isinstance(event, e.CallsCut) else (place_of(event),)
+        for place in places:
+            inside = self.inside.pop(place, None)
+            if inside is not None:
+                add(spent, inside.since())
+        return e.Spent(spent.usage, spent.cost, spent.all_turns, spent.tool_calls)
+
+    def machine_figures(self) -> Spending:
+        """Return what the live machine says was spent."""
+        found: Spending = self.machine.state if isinstance(self.machine, AgentRun) else self.machine.state.spending
+        return found
+
+    def figures(self) -> Spending:
+        """Return what the lines of the run and of those inside of it come to, with what no event has said yet."""
+        told = Spending(budget=self.state.account.spending.budget)
+        for each in (self.state.account.spending, self.unspent):
+            add(told, each)
+        for inside in self.inside.values():
+            line = self._oracle.of_account.get(id(inside.account))
+            add(told, less(inside.account.spending if line is None else line.figures(), inside.before))
+        return told
 
     def is_to_be_compared(self) -> bool:
         """Whether to compare at this place."""
-        return len(self.entries) <= FEW or len(self.entries) % 10 == 0
+        number = len(self.entries)
+        return number <= FEW or number % max(10, number // 8) == 0
 
     def compare(self, where: str) -> None:
         """Note a difference between the live machine and the line."""
         live, replayed = _told(self.machine), _told(self.state.machine)
+        if self.account is not None:
+            live["account"], replayed["account"] = _shown(self.account.spending), _shown(self.figures())
+        if self._shows_session(where):
+            live["session"], replayed["session"] = values_of(self.session), values_of(self.state.session)
+        if self._oracle.places < 2:
+            self.marks.clear()  # the last one is enough
+        self.marks[len(self.entries)] = live
         self._oracle.compared += 1
-        if live != replayed:
-            self._oracle.tell(
-                self,
-                where,
-                [
-                    f"{key}: {live.get(key)!r} | {replayed.get(key)!r}"
-                    for key in live
-                    if live.get(key) != replayed.get(key)
-                ],
-            )
+        self.tell_difference(where, live, replayed)
+
+    def tell_difference(self, where: str, live: Mapping[str, Any], replayed: Mapping[str, Any]) -> None:
+        """Note where a state differs from the live one."""
+        what = [f"{key}: {live[key]!r} | {replayed.get(key)!r}" for key in live if live[key] != replayed.get(key)]
+        if what:
+            self._oracle.tell(self, where, what)
+
+    def compare_again(self, most: int) -> None:
+        """Read the line again from its text, up to some places at which it was compared, and compare the states.
+
+        Args:
+            most: how many places; the last one is among them.
+        """
+        places = sorted(self.marks)
+        step = -(-len(places) // most)
+        text = text_of(self.entries).splitlines(keepends=True)
+        for place in places[::-1][:: step or 1]:
+            state = self._oracle.state_of(self.entries)
+            try:
+                for entry in line_of("".join(text[:place])):
+                    state.apply(entry.event)
+            except Exception as error:  # noqa: BLE001  # no event of a line may be refused when it is read again
+                return self._oracle.tell(self, f"a prefix of {place}", [f"an event is refused: {error}"])
+            told = {**_told(state.machine), "session": values_of(state.session)}
+            live = {key: value for key, value in self.marks[place].items() if key != "account"}
+            self._oracle.compared += 1
+            self.tell_difference(f"a prefix of {place}", live, told)
+        return None
+
+    def _shows_session(self, where: str) -> bool:
+        """Whether all changes that user code made are in events: a group lays those of a child after the child's end."""
+        if self.session is None or self.changes or self.of_calls:
+            return False
+        return isinstance(self.machine, AgentRun) or where in ("next_step", "end")
 
 
-def figures_of(machine: Machine) -> Spending:
-    """Return what a machine's run has spent."""
-    found: Spending = machine.state if isinstance(machine, AgentRun) else machine.state.spending
+class Inside(NamedTuple):
+    """A run inside of another one."""
+
+    run: str
+    account: Account
+    before: Spending
+    """What it had spent when it began, or went on, at this place."""
+
+    def since(self) -> Spending:
+        """Return what it has spent here."""
+        return less(self.account.spending, self.before)
+
+
+def _shown(figures: Spending) -> list[Any]:
+    counts = [getattr(figures.usage, name) for name in COUNTS]
+    return [counts, figures.cost, figures.all_turns, figures.tool_calls, figures.budget]
+
+
+def values_of(session: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the values that leave a run, as JSON has them."""
+    shown = {} if session is None else session
+    values = {key: shown[key] for key in shown if not key.startswith(TEMPORARY)}
+    found: dict[str, Any] = json.loads(json.dumps(values, default=repr))
     return found
 
 
-def _more(now: Usage, then: Usage) -> Usage:
-    counts: dict[str, Any] = {
-        each.name: None if (n := getattr(now, each.name)) is None else n - (getattr(then, each.name) or 0)
-        for each in fields(Usage)
-        if each.name not in ("raw", "estimated")
-    }
-    return NO_USAGE if now == then else Usage(**counts, estimated=now.estimated)
+def changes_between(before: Mapping[str, Any], now: Mapping[str, Any]) -> e.Changes | None:
+    """Return how the values of a session differ; None if they do not."""
+    then, there = values_of(before), values_of(now)
+    values = {key: value for key, value in there.items() if key not in then or then[key] != value}
+    removed = tuple([key for key in then if key not in there])
+    return e.Changes(values, removed) if values or removed else None
 
 
-def _with(event: e.RunEvent, **changes: Any) -> e.RunEvent:
+def with_changes(event: e.RunEvent, **changes: Any) -> e.RunEvent:
     from dataclasses import replace
 
     return replace(event, **changes)  # type: ignore[type-var]
@@ -113,9 +298,12 @@ def _with(event: e.RunEvent, **changes: Any) -> e.RunEvent:
 
 def _told(machine: Machine) -> dict[str, Any]:
     """Return a machine as data, without what a clock measured, and without the texts of runs inside."""
+    if isinstance(machine, MapRun):
+        return _told_of_map(machine)
     if isinstance(machine, GroupRun):
         machine.due_children()  # tasks that are ready begin when it is asked
-    state: dict[str, Any] = json.loads(machine.to_json())["state"]
+    text = _closed(machine) if isinstance(machine, AgentRun) else machine.to_json()
+    state: dict[str, Any] = json.loads(text)["state"]
     _strip(state)
     if isinstance(machine, GroupRun):
         state.pop("spending")  # of children that are under way
@@ -124,6 +312,26 @@ def _told(machine: Machine) -> dict[str, Any]:
     if isinstance(state.get("context"), dict):
         state["context"].pop("news")
     return state
+
+
+def _closed(machine: AgentRun) -> str:
+    """Return an agent's machine as text; its next step closes a round that is complete, and its line has it closed."""
+    round_ = machine.state.round
+    if round_ is None or not round_.admitted or machine.spec.watched or machine.state.phase != "tools":
+        return machine.to_json()
+    state = machine.state.copied()
+    close_if_complete(state)
+    return dump(state, machine.spec)
+
+
+def _told_of_map(machine: Any) -> dict[str, Any]:
+    failure = machine.failure
+    return {
+        "counts": [machine._taken, machine._answered, machine._handed_out, machine._exhausted],
+        "ready": [answer.index for answer in machine._ready],
+        "early": sorted(machine._early),
+        "failure": None if failure is None else failure.index,
+    }
 
 
 def _strip(value: Any) -> None:
@@ -137,17 +345,91 @@ def _strip(value: Any) -> None:
             _strip(each)
 
 
+TOTAL: Counter[str] = Counter()
+"""Over all oracles of this process: lines, events and comparisons, and what was not replayed."""
+
+
+def _news_in(now: Any, then: Any) -> Iterator[e.RunEvent]:
+    """Yield what rows say of a round besides its state: results that came, and calls that were under way."""
+    if now is None or then is None:
+        return
+    came = [result for call_id, result in now.results.items() if call_id not in then.results]
+    for result in came:
+        yield e.ResultCame(result)
+    if came and {call.id for call in then.pending()} != {result.call_id for result in came}:
+        yield e.ResultsTaken()
+    doubted = tuple([call_id for call_id in now.in_doubt if call_id not in then.in_doubt])
+    if doubted:
+        yield e.CallsDoubted(doubted)
+
+
+ALL: WeakSet[Oracle] = WeakSet()
+FOLDERS = count(1)
+
+
+def _after_fork() -> None:
+    """Forget locks that threads of the process before held."""
+    for each in ALL:
+        each.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class Kept(NamedTuple):
+    """A line of another process."""
+
+    name: str
+    run_id: str
+    written: list[int]
+    entries: list[Entry]
+
+
+def _below(tree: Mapping[str, Any], name: str) -> Iterator[str]:
+    """Yield the line of a run, and those of the runs inside that are under way."""
+    yield name
+    for each in tree[name].open if name in tree else ():
+        yield from _below(tree, each)
+
+
 class Oracle:
     """All lines of the machines that are made while it is installed."""
 
-    def __init__(self) -> None:
+    def __init__(self, places: int = 1) -> None:
+        self.places = places
         self.kinds: Counter[str] = Counter()
         self.skipped: Counter[str] = Counter()
         self.compared = 0
+        self.trees = 0
+        """How many trees of lines were compared with live accounts."""
         self.differences: list[str] = []
         self.lines: dict[int, Line] = {}
+        """Identity of a machine -> its line."""
+        self.of_account: dict[int, Line] = {}
+        self.of_session: dict[int, Line] = {}
+        self.of_run: dict[str, Line] = {}
+        """Id of a run -> the line that it has now."""
         self.definitions: dict[str, Any] = {}
-        self._texts: dict[str, list[Entry]] = {}
+        self.opening: dict[int, tuple[dict[str, Any], str, str]] = {}
+        """Identity of a record without a machine -> the values that it was given, and line and place around it."""
+        self._texts: dict[str, tuple[Line, list[Entry]]] = {}
+        self._numbers = count(1)
+        self._pid = os.getpid()
+        self.folder = Path(tempfile.gettempdir()) / f"understudy-lines-{self._pid}-{next(FOLDERS)}"
+        """Where processes that are forked keep lines; made when the first one does."""
+        ALL.add(self)
+        self._kept: list[object] = []
+        self.names: dict[int, str] = {}
+        """Identity of the record of a run inside that has no machine yet -> the name of its line."""
+        self._lock = threading.RLock()
+        self._here = threading.local()
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is a process that was forked from that of the test."""
+        return os.getpid() != self._pid
+
+    def after_fork(self) -> None:
         self._lock = threading.RLock()
         self._here = threading.local()
 
@@ -160,15 +442,35 @@ class Oracle:
     def writing(self) -> Generator[None]:
         """Hold the lines, for one piece of writing."""
         with self._lock:
-            self._here.busy = True
+            before, self._here.busy = self.is_busy, True
             try:
                 yield
             finally:
-                self._here.busy = False
+                self._here.busy = before
+
+    @property
+    def here(self) -> Any:
+        """What this thread is at."""
+        return self._here
+
+    @property
+    def record(self) -> Any:
+        """The record whose machine this thread makes; None for a machine that is driven by hand."""
+        return getattr(self._here, "record", None)
+
+    @contextmanager
+    def holding(self) -> Generator[None]:
+        """Let no other thread write or compare."""
+        with self._lock:
+            yield
 
     def drop(self, machine: Machine, error: BaseException) -> None:
         """Give up the line of a machine that took something which no line can have."""
-        self.lines.pop(id(machine), None)
+        line = self.lines.pop(id(machine), None)
+        for lines in (self.of_account, self.of_session, self.of_run):
+            of_any: dict[Any, Line] = lines
+            for key in [key for key, each in of_any.items() if each is line]:
+                del of_any[key]
         self.skipped[f"{type(error).__name__}: {error}"[:80]] += 1
 
     def tell(self, line: Line, where: str, what: list[str]) -> None:
@@ -184,27 +486,62 @@ class Oracle:
         self.definitions[digest] = definitions.definition_of(text)
         return digest
 
-    def begin(self, machine: Machine, make: Callable[[str], list[e.RunEvent]]) -> None:
+    def begin(self, machine: Machine, make: Callable[[str], list[e.RunEvent]], definition: Any = None) -> Line | None:
         """Begin the line of a machine that was just made; `make` gets the digest of its definition."""
         with self.writing():
             try:
-                events = make(self.digest(machine.spec))
-                line = self._add(machine, [])
+                digest = self.digest(machine.spec if definition is None else definition)
+                events = make(digest)
                 if isinstance(machine, ParallelRun) and machine.spec.merge is None:
                     raise ValueError("a parallel group of a test, with the rules of a sequence")
+                name = self.names.pop(id(self.record), "") or f"line-{next(self._numbers)}"
+                line = self._add(machine, [], name, digest)
                 for event in events:
                     line.write(event)
             except (ValueError, TypeError) as error:
                 self.drop(machine, error)
+                return None
+            if isinstance(machine, AgentRun):
+                self.count_in(line, machine.account)
+                if isinstance(events[0], e.Accepted):
+                    line.unspent = copy_of(machine.state)  # by a prompt function, before there was a machine
+            return line
 
-    def _add(self, machine: Machine, entries: list[Entry]) -> Line:
-        first = self.definitions[self.digest(machine.spec)] if not entries else self._first(entries)
-        kind: Any = AgentLineState if isinstance(machine, AgentRun) else GroupLineState
-        state = kind(first, self.definitions.__getitem__)
+    def _add(self, machine: Machine, entries: list[Entry], name: str, digest: str = "", source: object = None) -> Line:
+        handed = source.hand_over(entries) if isinstance(source, Line) else None
+        state = handed or self.replayed_state(entries, digest)
+        line = self.lines[id(machine)] = Line(self, machine, list(entries), state, name)
+        if isinstance(source, Line):
+            same = next(
+                (n for n, (a, b) in enumerate(zip(entries, source.entries, strict=False)) if a is not b), len(entries)
+            )
+            line.marks = {place: live for place, live in source.marks.items() if place <= same}
+        if entries and isinstance(machine, AgentRun):
+            self.count_in(line, machine.account)
+        return line
+
+    def state_of(self, entries: list[Entry], digest: str = "") -> Any:
+        """Return the state of a line before its first event."""
+        first = self._first(entries) if entries else self.definitions[digest]
+        return state_of(first, self.definitions.__getitem__)
+
+    def replayed_state(self, entries: list[Entry], digest: str = "") -> Any:
+        """Return the state that events come to when they are read again as text."""
+        state = self.state_of(entries, digest)
         for entry in line_of(text_of(entries)):
             state.apply(entry.event)
-        line = self.lines[id(machine)] = Line(self, machine, list(entries), state)
-        return line
+        return state
+
+    def count_in(self, line: Line, account: Account) -> None:
+        """Note the account that a run counts in from now on."""
+        self._kept.append(account)  # another one must not get its identity
+        line.account = account
+        self.of_account[id(account)] = line
+
+    def watch(self, line: Line, session: SessionOverlay) -> None:
+        """Note the session that a run has from now on."""
+        self._kept.append(session)
+        self.of_session[id(session)] = line
 
     def _first(self, entries: list[Entry]) -> Any:
         event = entries[0].event
@@ -214,26 +551,136 @@ class Oracle:
     def saved(self, machine: Machine, text: str) -> None:
         line = self.line(machine)
         if line is not None and not self.is_busy:
-            self._texts[text] = list(line.entries)
+            self._texts[text] = line, list(line.entries)
+            self.keep(line, text)
+
+    def name_in(self, text: str) -> str:
+        """Return the name of the line of a saved run; empty if the text is not known."""
+        found = self._texts.get(json.loads(text)["machine"]) if text.startswith("{") else None
+        return "" if found is None else found[0].name
 
     def loaded(self, machine: Machine, text: str) -> None:
         """Go on with the line of a machine that was loaded from a text, or begin with the text."""
-        entries = self._texts.get(text)
-        if entries is None:
-            self.skipped["began with a text of the state"] += 1
-            return self.begin(machine, lambda digest: [e.Migrated(text, digest)])
         with self.writing():
-            digest, line = self.digest(machine.spec), self._add(machine, entries)
+            known = self._known(text) or self._from_rows(machine)
+            if known is None:
+                line = self.begin(machine, lambda digest: [e.Migrated(text, digest)])
+                if line is not None:
+                    line.goes_on = e.TakenOver()
+                return
+            source, entries = known
+            digest, line = self.digest(machine.spec), self._add(machine, entries, source.name, source=source)
+            line.run_id = source.run_id
+            line.unspent = less(line.machine_figures(), line.figures())
             before = self.digest(line.state.definition)
-            line.write(e.TakenOver(definition="" if before == digest else digest))
+            is_taken = isinstance(entries[-1].event, TAKING)
+            line.goes_on = LATER if is_taken else e.TakenOver(definition="" if before == digest else digest)
+            if before != digest:
+                line.goes_on = e.TakenOver(definition=digest)
+                line.begin_stay()
             self._check(line, "loaded")
+
+    def _known(self, text: str) -> tuple[Line | Kept, list[Entry]] | None:
+        """Return the events behind a text, and how that stay of the run ended: the text was made just before."""
+        found = self._texts.get(text)
+        if found is None:
+            kept = self._kept_line(text)
+            return None if kept is None else (kept, kept.entries)
+        line, entries = found
+        for entry in line.entries[len(entries) :]:
+            if not isinstance(entry.event, e.Closed | e.Asked | e.Ended | e.Failed):
+                break
+            entries = [*entries, entry]
+        return line, entries
+
+    def _from_rows(self, machine: Machine) -> tuple[Line | Kept, list[Entry]] | None:
+        """Return the events behind a machine that was put together from rows of a journal, if they are of this process.
+
+        The rows may be older than the end of the line: what came after them is lost with the process that seems to be dead.
+        """
+        run_id = getattr(self._here, "rows_of", "")
+        sources = [each for each in (self.of_run.get(run_id), self._kept_line(f"run {run_id}")) if each is not None]
+        told = _told(machine)
+        for source in sources:
+            for place in dict.fromkeys([len(source.entries), *reversed(source.written)]):
+                taken = self._taken_up(machine, source.entries[:place], told) if place else None
+                if taken is not None:
+                    return source, taken
+        why = "rows that fit no place of the line" if sources else "rows of another process"
+        self.skipped[f"began with a text: {why if run_id else 'of another process, or by hand'}"] += 1
         return None
+
+    # --- other processes, which were forked while the oracle was installed
+
+    def keep(self, line: Line, key: str) -> None:
+        """Write a line into a file, for the process that goes on with the run."""
+        if not self.is_forked:
+            return
+        digests: set[str] = {getattr(entry.event, "definition", "") for entry in line.entries} - {""}
+        data = {
+            "name": line.name,
+            "run_id": line.run_id,
+            "written": line.written,
+            "text": text_of(line.entries),
+            "definitions": {digest: definitions.text_of(self.definitions[digest]) for digest in sorted(digests)},
+        }
+        self.folder.mkdir(exist_ok=True)
+        path = self.folder / hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()
+        part = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
+        part.write_text(json.dumps(data))
+        part.replace(path)
+
+    def _kept_line(self, key: str) -> Kept | None:
+        """Return a line that another process kept."""
+        path = self.folder / hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()
+        try:
+            data = json.loads(path.read_text())
+        except FileNotFoundError:
+            return None
+        for digest, text in data["definitions"].items():
+            self.definitions.setdefault(digest, definitions.definition_of(text))
+        return Kept(data["name"], data["run_id"], data["written"], line_of(data["text"]))
+
+    def _taken_up(self, machine: Machine, entries: list[Entry], told: dict[str, Any]) -> list[Entry] | None:
+        """Return events with those of a takeover; None if they do not come to the machine."""
+        state = self.state_of(entries)
+        for entry in line_of(text_of(entries)):
+            state.apply(entry.event)
+        if state.machine is None:
+            return None
+        events: list[e.RunEvent] = [e.TakenOver()]
+        if isinstance(machine, AgentRun):
+            events += _news_in(machine.state.round, state.machine.state.round)
+        taken = list(entries)
+        try:
+            for event in events:
+                taken.append(Entry(len(taken), float(len(taken)), event))
+                state.apply(event)
+        except ProtocolViolation:
+            return None
+        return taken if _told(state.machine) == told else None
 
     def copied(self, machine: Machine, copy: Machine) -> None:
         line = self.line(machine)
         if line is not None and not self.is_busy:
             with self.writing():
-                self._add(copy, line.entries)
+                copied = self._add(copy, line.entries, line.name)
+                copied.goes_on, copied.run_id, copied.unspent = e.TakenOver(), line.run_id, copy_of(line.unspent)
+
+    def replay(self, places: int) -> None:
+        """Read all lines again from their texts, and compare them with the runs; and trees, with all that was spent."""
+        lines = list(self.lines.values()) if places else []
+        latest = {line.name: line for line in lines}  # a run that went on from a text has several
+        latest = dict(list(latest.items())[:MANY])
+        for line in latest.values():
+            line.compare_again(places)
+        tree = replayed({name: text_of(line.entries) for name, line in latest.items()}, self.definitions.__getitem__)
+        for line in latest.values():
+            is_told = not any(each not in latest or latest[each].is_unpaid() for each in _below(tree, line.name))
+            if is_told and line.account is not None:
+                self.trees += 1
+                live, told = _shown(line.account.spending), _shown(figures_of(tree, line.name))
+                line.tell_difference("all", {"tree": live}, {"tree": told})
 
     def _check(self, line: Line, where: str) -> None:
         is_lazy = isinstance(line.machine, AgentRun) and line.machine.spec.watched and where != "next_step"
@@ -252,6 +699,7 @@ class Oracle:
                 events = list(told(line))
             except Exception:  # noqa: BLE001  # a feed of another form than any driver's: the machine refuses it
                 return call()
+            line.begin_stay()
             result = call()
             if name == "context_overflow" and machine.state.context is None:
                 return result
@@ -260,13 +708,13 @@ class Oracle:
             return result
 
     def _write(self, line: Line, events: list[e.RunEvent], where: str) -> None:
-        try:
-            for event in events:
+        for event in events:
+            try:
                 line.write(event)
-        except (ValueError, TypeError) as error:
-            if "JSON" in str(error):
-                return self.drop(line.machine, error)
-            raise
+            except Exception as error:  # noqa: BLE001  # no event of a line may be refused when it is read again
+                if "JSON" in str(error):
+                    return self.drop(line.machine, error)
+                return self.tell(line, where, [f"{type(event).__name__} is refused: {error}"])
         return self._check(line, where)
 
     def step(self, machine: Machine, call: Callable[[], Any]) -> Any:
@@ -275,6 +723,7 @@ class Oracle:
         if line is None or self.is_busy:
             return call()
         with self.writing():
+            line.begin_stay()
             decided = _deciding_agent if isinstance(machine, AgentRun) else _deciding_group
             events, before = list[e.RunEvent](), decided(line, None, set())
             try:
@@ -342,7 +791,7 @@ def _deciding_agent(line: Line, step: Any, before: set[Any], events: list[e.RunE
         return set() if round_ is None else {"open" if round_.admitted else "due"}
     if "due" in before and (round_ is None or round_.admitted):
         events.append(e.RoundBegan())
-    if "open" in before and round_ is None and _replayed(line).unreviewed():
+    if "open" in before and round_ is None and line.machine.spec.watched and _replayed(line).unreviewed():
         events.append(e.ResultsReviewed({}))  # by hand: nobody reviewed them
     if isinstance(step, CallModel) and not line.requested:
         line.requested = True
@@ -354,7 +803,8 @@ def _deciding_group(line: Line, step: Any, before: set[Any], events: list[e.RunE
     """Tell each child that was admitted."""
     begun = {at for at, child in enumerate(line.machine.state.children) if child.begun}
     if events is not None:
-        events += [e.ChildBegan(str(at), f"line-{at}") for at in sorted(begun - before)]
+        for at in sorted(begun - before):
+            events.append(e.ChildBegan(str(at), line.name_of_child(at)))
     return begun
 
 
@@ -374,7 +824,7 @@ def _turn(line: Line, turn: Any, **about: Any) -> Iterator[e.RunEvent]:
 def _results(line: Line, results: Any) -> Iterator[e.RunEvent]:
     given = list(results)
     for result in given:
-        yield e.ResultCame(result)
+        yield e.ResultCame(result, line.of_calls.pop(result.call_id, None))
     round_ = line.machine.state.round
     if round_ is not None and {call.id for call in round_.pending()} != {result.call_id for result in given}:
         yield e.ResultsTaken()
@@ -449,9 +899,13 @@ GROUP_FEEDS: Mapping[str, Callable[..., Iterator[e.RunEvent]]] = {
 
 
 @contextmanager
-def installed() -> Generator[Oracle]:
-    """Have every machine write its line; on leaving, replay each line once more from its text, and compare what is due."""
-    oracle = Oracle()
+def installed(places: int = 1) -> Generator[Oracle]:
+    """Have every machine write its line; on leaving, read the lines again from their texts.
+
+    Args:
+        places: at how many places of each line its text is compared with the live run then.
+    """
+    oracle = Oracle(places)
     with ExitStack() as stack:
 
         def wrap(cls: type, name: str, make: Callable[[Any], Any]) -> None:
@@ -475,7 +929,19 @@ def installed() -> Generator[Oracle]:
             for name, told in GROUP_FEEDS.items():
                 wrap(cls, name, feeding(name, told))
         _wrap_lives(oracle, wrap)
-        yield oracle
+        from tests.support import oracle_records  # it imports this module
+
+        oracle_records.tap(oracle, wrap, stack)
+        try:
+            yield oracle
+            with oracle.writing():
+                oracle.replay(places)
+        finally:
+            if oracle.folder.exists() and not oracle.is_forked:
+                shutil.rmtree(oracle.folder)
+            TOTAL.update({"lines": len(oracle.lines), "events": oracle.kinds.total(), "compared": oracle.compared})
+            TOTAL["trees"] += oracle.trees
+            TOTAL.update({f"not replayed, {why}": number for why, number in oracle.skipped.items()})
 
 
 def _wrap_lives(oracle: Oracle, wrap: Callable[[type, str, Callable[[Any], Any]], None]) -> None:
@@ -490,14 +956,19 @@ def _wrap_lives(oracle: Oracle, wrap: Callable[[type, str, Callable[[Any], Any]]
             budget: Any = None,
             account: Any = None,
         ) -> None:
-            history = tuple(history)
+            history = list(history) if isinstance(history, Iterator) else history
             real(self, spec, input, history=history, system=system, budget=budget, account=account)
             if oracle.is_busy:
                 return
             given = self.state.budget if account is not None else budget
             text = input if isinstance(input, str) else tuple(input)
-            opened = e.Opened(history, system)
-            oracle.begin(self, lambda digest: [e.Accepted(spec.agent_id, digest, text, budget=given), opened])
+            values, parent, place = oracle.opening.get(id(oracle.record), ({}, "", ""))
+            session = None if oracle.record is None else oracle.record.session
+            stored = {} if session is None else {k: session.below[k] for k in session.below if k not in values}
+            changes = None if session is None else e.Changes(dict(session.changes), tuple(session.removed))
+            opened = e.Opened(tuple(history), system, stored, changes)
+            accepted = partial(e.Accepted, spec.agent_id, input=text, parent=parent, place=place, session=values)
+            oracle.begin(self, lambda digest: [accepted(definition=digest, budget=given), opened])
 
         return init
 
@@ -508,6 +979,7 @@ def _wrap_lives(oracle: Oracle, wrap: Callable[[type, str, Callable[[Any], Any]]
                 return
             with oracle.writing():
                 real(self, spec, input, parameters)
+            parameters = None if parameters is None else dict(parameters)
             text = input if isinstance(input, str) else tuple(input)
             oracle.begin(self, lambda digest: [e.Accepted(spec.runner_id, digest, text, parameters=parameters)])
 

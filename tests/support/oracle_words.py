@@ -548,7 +548,6 @@ def _even_needless(live: Told, made: Told) -> None:
 
 DIFFERENCES = (
     Difference("token", "it stands in the row of the run: a line has no secret", _without("token")),
-    Difference("session", "the oracle writes no changes of sessions yet", _without("session")),
     Difference("artifacts", "no event has the whole text of a result that was cut", _without("artifacts")),
     Difference(
         "run_id and path of an error",

@@ -1,0 +1,128 @@
+"""What the lines of a run and of all runs inside of it come to, from their texts alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+from understudy.orchestration.agent.spec import RunSpec
+from understudy.orchestration.runs import events as e
+from understudy.orchestration.runs.agent_state import AgentLineState
+from understudy.orchestration.runs.group_state import GroupLineState, MapLineState, MapSpec
+from understudy.orchestration.runs.lines import line_of
+from understudy.vocabulary.context.budget import Spending
+from understudy.vocabulary.messages import NO_USAGE, Usage
+
+LineState: TypeAlias = AgentLineState | GroupLineState | MapLineState
+Definitions: TypeAlias = Callable[[str], Any]
+"""Returns the definition with a digest."""
+
+
+def add(told: Spending, more: Spending | e.Spent) -> None:
+    """Add figures to others, but no limits and no time."""
+    told.usage = told.usage + more.usage
+    told.cost = None if told.cost is None or more.cost is None else told.cost + more.cost
+    told.all_turns += more.all_turns if isinstance(more, Spending) else more.turns
+    told.tool_calls += more.tool_calls
+
+
+def less(now: Spending, then: Spending) -> Spending:
+    """Return by how much figures grew; a cost that was unknown says nothing."""
+    cost = 0 if now.cost is then.cost is None else None if now.cost is None else now.cost - (then.cost or 0)
+    usage = now.usage if then.usage == NO_USAGE else _grown(now.usage, then.usage)
+    turns, tool_calls = now.all_turns - then.all_turns, now.tool_calls - then.tool_calls
+    return Spending(usage=usage, cost=cost, all_turns=turns, tool_calls=tool_calls)
+
+
+def _grown(now: Usage, then: Usage) -> Usage:
+    counts: dict[str, Any] = {}
+    for name in COUNTS:
+        count: int | None = getattr(now, name)
+        before: int | None = getattr(then, name)
+        counts[name] = None if count is None or count == before else count - (before or 0)
+    return NO_USAGE if now == then else Usage(**counts, estimated=now.estimated)
+
+
+COUNTS = (
+    "input_tokens",
+    "output_tokens",
+    "cached_tokens",
+    "cache_write_tokens",
+    "reasoning_tokens",
+    "cache_write_1h_tokens",
+)
+
+
+def copy_of(figures: Spending) -> Spending:
+    """Return figures that nobody changes, without time and limits."""
+    return less(figures, Spending())
+
+
+def state_of(definition: Any, definitions: Definitions) -> LineState:
+    """Return the state of a line before its first event."""
+    if isinstance(definition, MapSpec):
+        return MapLineState(definition)
+    if isinstance(definition, RunSpec):
+        return AgentLineState(definition, definitions)
+    return GroupLineState(definition, definitions)
+
+
+def place_of(event: Any) -> str:
+    """Return the place of the run inside whose end an event tells; empty if it tells none."""
+    return event.result.call_id if isinstance(event, e.ResultCame) else getattr(event, "place", "")
+
+
+class Replayed:
+    """One line, read again.
+
+    Attributes:
+        state: what it comes to.
+        before: what was spent before its first event, of a line that begins with a text of the state.
+        told: run inside -> what the line says that it has spent.
+    """
+
+    def __init__(self, text: str, definitions: Definitions) -> None:
+        events = [entry.event for entry in line_of(text)]
+        first = events[0]
+        assert isinstance(first, e.Accepted | e.Migrated)
+        self.state = state_of(definitions(first.definition), definitions)
+        self.before = Spending()
+        self.told: dict[str, Spending] = {}
+        self._places: dict[str, str] = {}
+        for event in events:
+            self.state.apply(event)
+            self._note(event)
+            if event is first:
+                self.before = copy_of(self.state.account.spending)
+
+    def _note(self, event: Any) -> None:
+        if isinstance(event, e.ChildBegan):
+            self._places[event.place] = event.run
+        places: Iterable[str] = event.call_ids if isinstance(event, e.CallsCut) else (place_of(event),)
+        if isinstance(event, e.Ended):
+            self._places.clear()  # they were cancelled
+        spent: e.Spent | None = getattr(event, "spent", None)
+        for run in [self._places.pop(place) for place in places if spent is not None and place in self._places]:
+            add(self.told.setdefault(run, Spending()), e.NOTHING if spent is None else spent)
+
+    @property
+    def open(self) -> list[str]:
+        """The lines of the runs inside that are under way."""
+        return list(self._places.values())
+
+
+def replayed(texts: Mapping[str, str], definitions: Definitions) -> dict[str, Replayed]:
+    """Read the lines of a tree again, by name."""
+    return {name: Replayed(text, definitions) for name, text in texts.items()}
+
+
+def figures_of(tree: Mapping[str, Replayed], name: str) -> Spending:
+    """Return what a run has spent, with the runs inside of it that are under way: their own lines say it."""
+    line = tree[name]
+    found = Spending(budget=line.state.account.spending.budget)
+    add(found, line.state.account.spending)
+    for run in line.open:
+        if run in tree:
+            since = less(figures_of(tree, run), tree[run].before)
+            add(found, less(since, line.told.get(run, Spending())))
+    return found
