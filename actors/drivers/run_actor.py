@@ -20,7 +20,6 @@ from understudy.actors.run_view.errors import cancelled
 from understudy.actors.run_view.failsafe import safely
 from understudy.actors.run_view.log import Finished, RunLogEntry
 from understudy.actors.run_view.run_lines import tell_late_driver
-from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.context_changes import note_changes
 from understudy.actors.runs.ownership import RunDriver
 from understudy.actors.threads.alarms import Alarm, ring_at
@@ -28,7 +27,7 @@ from understudy.actors.threads.pool import here, run_next_here, start_next_threa
 from understudy.actors.threads.promise import Promise
 from understudy.actors.tools.batch_call import Call
 from understudy.actors.tools.tool_call import Executed, Paused, ToolCallTask, deadline_of
-from understudy.errors import CircularAgentCall, ContextOverflow, RunCancelled, UnderstudyError
+from understudy.errors import CircularAgentCall, RunCancelled, UnderstudyError
 from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.agent.tool_failures import failure_of
 from understudy.orchestration.agent.turns import refusals
@@ -55,6 +54,7 @@ from .works import (
     Review,
     SumUp,
     Work,
+    WorkingRun,
 )
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _counting_in(account: Account) -> Callable[[Spending], Account]:
     return lambda figures: account
 
 
-class AgentRunActor(AgentRunRecord):
+class AgentRunActor(WorkingRun):
     """One run of an agent, which its messages drive.
 
     Its record is the side that the rest of the system sees: the lock and the epoch there still decide between the end of the
@@ -102,7 +102,6 @@ class AgentRunActor(AgentRunRecord):
         "_mailbox",
         "_turn_on",
         "_work",
-        "overflow",
         "returned",
         "state",
     )
@@ -132,8 +131,7 @@ class AgentRunActor(AgentRunRecord):
         """The answer of the last turn, if it had one to check."""
         self._alarm: Alarm | None = None
         self._alarm_at = inf
-        self.overflow: ContextOverflow | None = None
-        """Why the model refused the last request."""
+        self.overflow = None
         self.state = AgentLineState(self.agent.run_spec, open_account=_counting_in(self.account))
         if self.machine is None:
             self.state.apply(
@@ -150,7 +148,6 @@ class AgentRunActor(AgentRunRecord):
             (run_next_here if last else submit)(self)
 
     def hear(self, message: object) -> None:
-        """Take a message from a thread that has done its work: it takes the actor's turn, if nobody has it."""
         if self._mailbox.put(message) is WAKE:
             run_next_here(self)
 
@@ -164,7 +161,6 @@ class AgentRunActor(AgentRunRecord):
         self.run_turns()
 
     def lost_work(self, error: UnderstudyError, cause: BaseException) -> None:
-        """End the run: a work has no thread, or cannot say what came of it."""
         error.__cause__ = cause
         if not self.host.endings.fail(self, error, self.epoch):
             tell_late_driver(self.link, cause)
@@ -256,11 +252,6 @@ class AgentRunActor(AgentRunRecord):
         if step.request.turn > self.last_turn:
             return EndTurn(self)
         return AskModel(self, step.request) if step.compaction is None else SumUp(self, step)
-
-    @property
-    def may_shorten(self) -> bool:
-        """Whether a request that the model refuses as too long may be made shorter."""
-        return self.machine is not None and self.machine.state.context is not None
 
     # --- what came of a work
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from understudy.actors.memory.access import MemoryFailed
 from understudy.actors.run_view.errors import model_failure, model_time, streamed_time, timed_out
+from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.ownership import Stale
 from understudy.actors.threads.pool import run_next_here
 from understudy.actors.tools.failed_calls import fails_agent
@@ -34,9 +35,24 @@ from .turn_checks import about_turn
 if TYPE_CHECKING:
     from understudy.vocabulary.answers.output_type import CheckedOutput
 
-    from .run_actor import AgentRunActor
-
 Events = Sequence[e.RunEvent]
+
+
+class WorkingRun(AgentRunRecord):
+    """A run of an agent that hears what comes of its works."""
+
+    __slots__ = ("overflow",)
+
+    overflow: ContextOverflow | None
+    """Why the model refused the last request."""
+
+    @abstractmethod
+    def hear(self, message: object) -> None:
+        """Take a message from a thread that has done its work: it takes the actor's turn, if nobody has it."""
+
+    @abstractmethod
+    def lost_work(self, error: UnderstudyError, cause: BaseException) -> None:
+        """End the run: a work has no thread, or cannot say what came of it."""
 
 
 class Work(ABC):
@@ -49,7 +65,7 @@ class Work(ABC):
 
     __slots__ = ("epoch", "events", "returned", "run")
 
-    def __init__(self, run: AgentRunActor) -> None:
+    def __init__(self, run: WorkingRun) -> None:
         self.run = run
         self.epoch = run.epoch
         self.events: Events = ()
@@ -137,7 +153,7 @@ class AskModel(Work):
 
     __slots__ = ("checked", "request")
 
-    def __init__(self, run: AgentRunActor, request: ModelRequest) -> None:
+    def __init__(self, run: WorkingRun, request: ModelRequest) -> None:
         super().__init__(run)
         self.request = request
         self.checked: CheckedOutput[object] | None = None
@@ -166,7 +182,7 @@ class AskModel(Work):
                 turn = run.keep(ask_model(run, epoch, model, request, scope))
             except BaseException as error:
                 run.cut_off(scope, error, scope.partial)
-                if isinstance(error, ContextOverflow) and run.may_shorten:
+                if isinstance(error, ContextOverflow) and run.machine is not None and run.machine.state.context:
                     run.overflow = error
                     return (e.Overflowed(error.tokens, error.limit),)
                 raise
@@ -189,7 +205,7 @@ class SumUp(Work):
 
     __slots__ = ("error", "step")
 
-    def __init__(self, run: AgentRunActor, step: CallModel) -> None:
+    def __init__(self, run: WorkingRun, step: CallModel) -> None:
         super().__init__(run)
         self.step = step
         self.error: BaseException | None = None
@@ -211,7 +227,7 @@ class Guard(Work):
 
     __slots__ = ("calls",)
 
-    def __init__(self, run: AgentRunActor, calls: Sequence[ToolCall]) -> None:
+    def __init__(self, run: WorkingRun, calls: Sequence[ToolCall]) -> None:
         super().__init__(run)
         self.calls = calls
 
@@ -225,7 +241,7 @@ class Review(Work):
 
     __slots__ = ("results",)
 
-    def __init__(self, run: AgentRunActor, results: Sequence[tuple[ToolCall, ToolResult]]) -> None:
+    def __init__(self, run: WorkingRun, results: Sequence[tuple[ToolCall, ToolResult]]) -> None:
         super().__init__(run)
         self.results = results
 
@@ -238,7 +254,7 @@ class Finish(Work):
 
     __slots__ = ("checked",)
 
-    def __init__(self, run: AgentRunActor, checked: CheckedOutput[object] | None) -> None:
+    def __init__(self, run: WorkingRun, checked: CheckedOutput[object] | None) -> None:
         super().__init__(run)
         self.checked = checked
 
@@ -294,7 +310,7 @@ class Fail(Work):
 
     __slots__ = ("error",)
 
-    def __init__(self, run: AgentRunActor, error: BaseException | None = None) -> None:
+    def __init__(self, run: WorkingRun, error: BaseException | None = None) -> None:
         super().__init__(run)
         self.error = error
 
@@ -318,7 +334,7 @@ class FailOfSubAgent(Work):
 
     __slots__ = ("error",)
 
-    def __init__(self, run: AgentRunActor, error: UnderstudyError) -> None:
+    def __init__(self, run: WorkingRun, error: UnderstudyError) -> None:
         super().__init__(run)
         self.error = error
 
