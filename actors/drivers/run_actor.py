@@ -67,13 +67,15 @@ class End:
     """A message: end the run, or its stay here.
 
     Attributes:
+        cancels: whether the scope of the run is cancelled next, which gives its calls up.
         reply: whether this message ended it; set when all that the end brings is done.
     """
 
-    __slots__ = ("do", "ended", "reply")
+    __slots__ = ("cancels", "do", "ended", "reply")
 
-    def __init__(self, do: Callable[[], bool]) -> None:
+    def __init__(self, do: Callable[[], bool], cancels: bool) -> None:
         self.do = do
+        self.cancels = cancels
         self.ended = False
         self.reply: Promise[bool] = Promise()
 
@@ -457,7 +459,7 @@ class AgentRunActor(WorkingRun):
         keep: Callable[[], object] | None = None,
     ) -> bool:
         do = partial(super().end, ending, phase, epoch=epoch, overdue=overdue, commit=commit, keep=keep)
-        message = End(do)
+        message = End(do, cancels=epoch is None)
         if self._turn_on == get_ident():  # a handler of log lines ends it
             self._handle_end(message)
             return message.ended
@@ -479,24 +481,25 @@ class AgentRunActor(WorkingRun):
             self._after.append(partial(message.reply.fail, error))
             return
         if ended:
-            self._let_go_of_works()
+            self._let_go_of_works(message.cancels)
         self._after.append(partial(message.reply.set, ended))
 
     def complete(self, ending: Outcome[object] | BaseException) -> None:
         self._after.append(partial(super().complete, ending))
 
-    def _let_go_of_works(self) -> None:
-        self._untie()
+    def _let_go_of_works(self, cancels: bool) -> None:
         if self._alarm is not None:
             self._alarm.call_off()
             self._alarm = None
         self._work = None
         calls, self._calls, self._line = list(self._calls.values()), {}, deque()
-        if calls:
+        if not (calls and cancels):
+            self._untie()
             safely(self, self._give_up, calls)
 
     def _give_up(self, calls: Sequence[Call]) -> None:
-        give_up(calls, cancelled(self))
+        if calls:
+            give_up(calls, cancelled(self))
 
     def _let_go(self, given_up: bool) -> None:
         """Keep what came of calls; those under way are not made again."""

@@ -489,8 +489,10 @@ def picture(state: LineState) -> dict[str, object]:
     if isinstance(state, MapLineState):
         found["machine"] = str(vars(state.machine))
     elif machine is not None:
-        found["machine"] = saved = json.loads(machine.to_json())
-        (saved["state"].get("context") or {}).pop("news", None)  # it has what the last event decided
+        saved: dict[str, Any] = json.loads(machine.to_json())
+        found["machine"] = saved
+        context: dict[str, Any] = saved["state"].get("context") or {}
+        context.pop("news", None)  # they are what the last event decided
     return found
 
 
