@@ -9,6 +9,10 @@ and feeds what came of them.
 User code that a step needs is asked here, outside of the lock: callbacks, rules about a turn, validators of answers.
 The record keeps each answer until it is fed, so that the next driver does not ask again.
 
+`run_actor` will take the place of these drivers; today only tests use it (`pytest --actors`), for runs of agents without a store.
+The actor of a run hears what came of its `works`, applies the events that they return, and begins the works that are due. A
+work may block and may run user code; the actor does neither.
+
 A driver that fails or hangs loses the run: the epoch is raised, a new driver goes on from the record, and whatever
 the old one still feeds is refused with `Stale`. A driver that comes to the end tells the host of its record.
 """
