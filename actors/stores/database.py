@@ -132,7 +132,8 @@ class Database(Protocol):
         """What a statement has in braces -> what this database says: `identity` (a key that counts, and that no later row
         has again), `row_id` (a key above those of the rows that are there), `real`, `bigint`, `held` (whether the lock of
         the process in the column `owner` is held, or NULL where only the lock itself tells), `tables` (a query of the names of
-        all tables), `life` (a text that names the present life of the server: when it ends, all locks that it has are free)."""
+        all tables), `alone` (a statement after which no other transaction is past it with the same `number`, of 32 bits, until
+        this one has ended), `life` (a text that names the present life of the server: when it ends, all locks that it has are free)."""
         ...
 
     def write(self, work: Callable[[Sql], T], *, durable: bool = False) -> T:

@@ -77,6 +77,7 @@ class Grants:
             self._keep_beating()
 
             def write(sql: Sql) -> tuple[int, bool]:
+                sql.execute(self._database.words["alone"], {"number": tickets.number_of(key)})
                 owners.join(sql, owner, time.time())
                 if again:
                     tickets.drop_of_run(sql, key, run_id)

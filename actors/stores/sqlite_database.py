@@ -79,6 +79,7 @@ WORDS = {
     "real": "REAL",
     "bigint": "INTEGER",
     "held": "NULL",
+    "alone": "SELECT 1 WHERE :number IS NOT NULL",  # a file has one writer
     "life": "''",
     "tables": "SELECT name FROM sqlite_master WHERE type = 'table'",
 }

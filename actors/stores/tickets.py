@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from zlib import crc32
 
 from understudy.vocabulary.runs.memory import ConversationKey
 
@@ -50,6 +51,15 @@ def add(sql: Sql, key: ConversationKey, owner: str, claim: int, run_id: str) -> 
     row = sql.execute(ADD, names_of(key) | {"owner": owner, "claim": claim, "run_id": run_id}).fetchone()
     assert row is not None, "the statement returns the row that it wrote"
     return int(row[0])
+
+
+def number_of(key: ConversationKey) -> int:
+    """Return the number under which transactions that add a ticket for a conversation go one after another.
+
+    Numbers of tickets are drawn before they are committed. Two at once could commit in the other order, and the first to
+    commit would have the conversation, and then the one with the lower number, too.
+    """
+    return crc32("\0".join(map(str, names_of(key).values())).encode("utf-8", "surrogatepass")) - 2**31
 
 
 def first(sql: Sql, key: ConversationKey) -> int | None:

@@ -35,12 +35,12 @@ class Call:
 
     Args:
         order: the call.
-        lend: has a thread make an attempt.
+        lend: has a thread make an attempt; `submit` if it is None.
         context: the context variables of the run, for this call alone; the present ones if it is None.
     """
 
     def __init__(
-        self, order: ToolCallTask, lend: Callable[[Runnable], object] = submit, context: Context | None = None
+        self, order: ToolCallTask, lend: Callable[[Runnable], object] | None = None, context: Context | None = None
     ) -> None:
         self.order = order
         self._lend = lend
@@ -146,7 +146,7 @@ class Call:
             put = refuse if order.record.caller_calls is None else order.record.caller_calls.put
             put(order, reply)
         else:
-            self._lend(LentTurn(order, reply, self._context))
+            (self._lend or submit)(LentTurn(order, reply, self._context))
 
     @property
     def next_look(self) -> float:

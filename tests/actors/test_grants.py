@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import understudy as us
+from tests.support.scripts import WAIT, eventually
 from understudy.actors.stores import grants as module
+from understudy.actors.stores import tickets
 from understudy.actors.stores.conversation_table import ConversationTable
-from understudy.actors.stores.database import Database
+from understudy.actors.stores.database import Database, Sql
 from understudy.actors.stores.grants import Grants, grants_of
 from understudy.actors.stores.open_store import open_store
 from understudy.actors.stores.owners import BEATS, MISSED, Watch
@@ -284,3 +287,39 @@ def test_who_stood_still_looks_anew_before_it_buries_anybody() -> None:
     seen(watch, {"a": 7}, [0.0, 1.0])
 
     assert seen(watch, {"a": 7}, [60.0, 61.0]) == [[], []]
+
+
+def test_a_ticket_that_is_drawn_first_is_committed_first(
+    here: Grants, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else two runs have a conversation: the one that was alone when it looked, and the one with the lower number."""
+    if isinstance(database, SQLiteDatabase):
+        pytest.skip("a file has one writer")
+    here.take(us.ConversationKey("shop", "ada", "another"), "run-0")  # makes the tables
+    first, drawn, went_on = tickets.first, threading.Event(), threading.Event()
+
+    def looks_late(sql: Sql, key: us.ConversationKey) -> int | None:
+        if threading.current_thread() is slow and not drawn.is_set():
+            drawn.set()
+            assert went_on.wait(WAIT)
+        return first(sql, key)
+
+    def waits() -> bool:
+        return bool(database.read(lambda sql: sql.execute(WAITING).fetchone()))
+
+    monkeypatch.setattr(tickets, "first", looks_late)
+    taken = dict[str, tuple[int, int, bool]]()
+    slow = threading.Thread(target=lambda: taken.update(slow=here.take(KEY, "run-1")))
+    slow.start()
+    assert drawn.wait(WAIT)
+    fast = threading.Thread(target=lambda: taken.update(fast=Grants(database, LEASE).take(KEY, "run-2")))
+    fast.start()
+    eventually(lambda: waits() or not fast.is_alive(), "the other one waits, or has its ticket")
+    went_on.set()
+    slow.join(WAIT)
+    fast.join(WAIT)
+
+    assert (taken["slow"][2], taken["fast"][2]) == (True, False)
+
+
+WAITING = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"

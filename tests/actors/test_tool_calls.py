@@ -21,7 +21,7 @@ from tests.support.scripts import WAIT, eventually, finished, results_of, script
 from understudy.actors.cells.envelope import Fate
 from understudy.actors.threads.pool import Runnable
 from understudy.actors.threads.promise import Promise
-from understudy.actors.tools import executor
+from understudy.actors.tools import batch_call, executor
 from understudy.actors.tools.tool_call import ToolCallTask
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
@@ -181,7 +181,7 @@ def test_a_call_that_was_given_up_before_it_began_is_not_run_and_not_counted_as_
         ran.append(1)
         return "seen"
 
-    monkeypatch.setattr(executor, "submit", late.append)  # threads come too late
+    monkeypatch.setattr(batch_call, "submit", late.append)  # threads come too late
     with us.ActorSystem("slow") as system:
         outcome = scripted(calls("look") + calls("look"), says("ok"), tools=[look]).run("go", system=system)
         for each in late:

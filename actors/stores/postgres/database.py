@@ -41,7 +41,7 @@ from .connections import LIFE_TEXT, PATIENCE, SESSION, Connections
 from .counts import Counts
 from .doubt import Begun, begin, was_committed
 from .failures import is_conflict, is_in_the_way, is_passing, is_unfit, is_violation, shown_url, statement_of, why
-from .session_locks import HELD, SessionLocks
+from .session_locks import ALONE, HELD, SessionLocks
 
 if TYPE_CHECKING:
     import psycopg
@@ -63,6 +63,7 @@ WORDS = {
     "real": "DOUBLE PRECISION",
     "bigint": "BIGINT",
     "held": HELD,
+    "alone": ALONE,
     "tables": "SELECT CAST(relname AS TEXT) FROM pg_catalog.pg_class WHERE pg_catalog.pg_table_is_visible(oid)",
     "life": f"COALESCE({LIFE_TEXT}, '')",
 }

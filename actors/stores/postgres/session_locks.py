@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 SPACE = 1_970_499_684  # The first number of all these locks; any number that other programs hardly use.
 TAKE = f"SELECT pg_try_advisory_lock({SPACE}, %s)".encode()
 PROBE = f"SELECT pg_try_advisory_xact_lock({SPACE}, :number)"
+ALONE = f"SELECT 1 FROM pg_catalog.pg_advisory_xact_lock({SPACE + 1}, CAST(:number AS integer))"
 HELD = f"""owner IN (
     SELECT CAST(CAST(objid AS bigint) AS text) FROM pg_locks WHERE locktype = 'advisory' AND classid = {SPACE} AND objsubid = 2 AND granted
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
