@@ -176,12 +176,17 @@ class Line:
         return f"{self.name}/{self.machine._taken}"
 
     def _spent_by(self, event: Any) -> e.Spent:
-        """Return what was spent since the event before, and by the run whose end the event is."""
-        spent, self.unspent = self.unspent, Spending()
+        """Return what was spent since the event before; if a run inside ended, only what that one spent.
+
+        That run may go on, so a reader must be able to tell its spending from the rest, which the next event says.
+        """
         if isinstance(event, e.Ended) and not isinstance(self.machine, AgentRun):
             places = tuple(self.inside)  # they are cancelled, and nobody is told of their ends
         else:
             places = event.call_ids if isinstance(event, e.CallsCut) else (place_of(event),)
+        spent = Spending()
+        if place_of(event) not in self.inside:
+            spent, self.unspent = self.unspent, spent
         for place in places:
             inside = self.inside.pop(place, None)
             if inside is not None:

@@ -110,6 +110,8 @@ def _tap_sessions(oracle: o.Oracle, wrap: Wrap) -> None:
             if line is None or not self.is_changed or not isinstance(line.machine, AgentRun):
                 return real(self)
             with oracle.writing():
+                if line.session is self._base:  # what others changed is seen before what this run changes
+                    line.begin_stay()
                 lost = real(self)
                 call_id = getattr(oracle.here, "calls", {}).get(id(self))
                 if call_id is None:
