@@ -333,7 +333,13 @@ class AgentRunActor(WorkingRun):
         self._executed, self._circle = {}, None
         self._line = deque([self._new_call(call) for call in calls])
         self._forget = self.scope.on_cancel_at_once(partial(self._give_up, list(self._line)))
-        self._fill()
+        try:
+            self._fill()
+        except BaseException:  # none may go on behind the back of whoever goes on with the run
+            begun, self._calls, self._line = list(self._calls.values()), {}, deque()
+            self._untie()
+            self._give_up(begun)
+            raise
 
     def _new_call(self, call: ToolCall) -> Call:
         tool = self.agent.tools_by_name[call.name]

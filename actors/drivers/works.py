@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -125,7 +126,7 @@ class Work(ABC):
 def failing(work: Work, error: UnderstudyError) -> Events:
     """End the run with an error, unless a callback has a text for it to end with, which is returned as an event."""
     run, epoch = work.run, work.epoch
-    try:
+    with suppress(Stale):  # the run has ended, or this work was given up
         if run.agent.callbacks:
             run.host.endings.give_token(run, error, epoch)  # first: callbacks see the error with it
             ruling = CallbackDispatcher(run, epoch).ruling_of(error)
@@ -133,8 +134,6 @@ def failing(work: Work, error: UnderstudyError) -> Events:
                 run.host.endings.withdraw_token(run, error)
                 return (e.RunRuled("on_error", ruling),)
         run.host.endings.fail(run, error, epoch)
-    except Stale:
-        pass
     return ()
 
 
