@@ -11,6 +11,8 @@ from typing import Any, Protocol, TypeVar, cast
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
+from understudy.vocabulary.message_json import AS_IT_IS
+
 T = TypeVar("T")
 
 
@@ -37,12 +39,14 @@ def written(adapter: TypeAdapter[Any], value: object, exclude: Any = None, *, ex
     Raises:
         ValueError: a text has two lone surrogates side by side, which JSON would read as one character.
     """
-    try:
-        return adapter.dump_json(value, warnings=False, exclude=exclude, exclude_defaults=exclude_defaults).decode()
-    except PydanticSerializationError:
-        # Lone surrogates come from models whose tokens were cut, and from file names that are not UTF-8. The mode "json" of
-        # dump_python would change keys without a word.
-        data = adapter.dump_python(value, warnings=False, exclude=exclude, exclude_defaults=exclude_defaults)
+    how: dict[str, Any] = {"warnings": False, "exclude": exclude, "exclude_defaults": exclude_defaults}
+    with contextlib.suppress(PydanticSerializationError):
+        text = adapter.dump_json(value, context=AS_IT_IS, **how).decode()
+        if "\ufffd" not in text:
+            return text
+    # Lone surrogates come from models whose tokens were cut, and from file names that are not UTF-8. Pydantic refuses them
+    # in a text, but writes some keys with U+FFFD without a word, and so does the mode "json" of dump_python.
+    data = adapter.dump_python(value, **how)
     text = json.dumps(data)
     if json.loads(text) != _with_lists(data):
         raise ValueError("a text has the two halves of a surrogate pair side by side, which JSON joins")

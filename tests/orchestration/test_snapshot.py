@@ -35,6 +35,7 @@ from understudy.vocabulary.citations import Citation
 from understudy.vocabulary.messages import (
     FilePart,
     ImagePart,
+    JsonObject,
     Message,
     MetadataPart,
     ModelTurn,
@@ -122,11 +123,20 @@ def test_a_loaded_run_shares_nothing_with_the_one_that_was_saved() -> None:
     assert tool_ids(run) == ["a"]
 
 
-def test_arguments_that_json_cannot_carry_exactly_do_not_stop_a_run_from_being_saved() -> None:
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"sku": "\ud83d"},
+        {"\ud83d": 1},  # pydantic writes this key as U+FFFD without a word
+        {"sku": {"\ud83d": ["\udc80"]}},
+        {"sku": "\ufffd", "é": 1},
+    ],
+)
+def test_half_a_surrogate_pair_in_arguments_comes_back_as_it_was(arguments: JsonObject) -> None:
     # Models write half a surrogate pair now and then, and JSON lets them: RFC 8259, 8.2.
-    odd = ToolCall("a", "look", {"sku": "\ud83d"})
+    again = reloaded(run_of(PLAIN, [asks(ToolCall("a", "look", arguments))]))
 
-    assert tool_ids(reloaded(run_of(PLAIN, [asks(odd)]))) == ["a"]
+    assert again.messages[-1].tool_calls[0].arguments == arguments
 
 
 # --- what is checked

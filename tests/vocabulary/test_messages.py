@@ -6,11 +6,13 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
+from pydantic import TypeAdapter
 
 from understudy.vocabulary.messages import (
     Message,
     ModelRequest,
     ModelTurn,
+    Part,
     ReasoningPart,
     Settings,
     TextPart,
@@ -113,6 +115,29 @@ def test_a_sum_has_no_counts_of_a_provider_s_own() -> None:
 )
 def test_the_total_is_input_and_output_and_counts_no_token_twice(usage: Usage, total: int | None) -> None:
     assert usage.total_tokens == total
+
+
+# --- JSON by pydantic, as a memory of a user's own writes it
+
+HALF, KEPT = "caf\udce9", "caf\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("part", "comes_back"),
+    [
+        (TextPart("é\U0001f600"), TextPart("é\U0001f600")),
+        (TextPart(HALF), TextPart(KEPT)),
+        (ToolResult("c", HALF, name="look"), ToolResult("c", KEPT, name="look")),
+        (ToolCall("c", "look", {HALF: 1}), ToolCall("c", "look", {KEPT: 1})),
+        (ToolCall("c", "look", {"a": {HALF: [HALF, 1.5]}}), ToolCall("c", "look", {"a": {KEPT: [KEPT, 1.5]}})),
+    ],
+)
+def test_a_message_is_json_with_a_mark_for_half_a_surrogate_pair(part: Part, comes_back: Part) -> None:
+    messages, given = TypeAdapter(list[Message]), [Message("user", (part,), dialect="openai")]
+
+    assert messages.validate_json(messages.dump_json(given)) == [Message("user", (comes_back,), dialect="openai")]
+    assert messages.validate_python(messages.dump_python(given)) == given  # only JSON needs the mark
+    assert messages.json_schema(mode="serialization") == messages.json_schema(mode="validation")
 
 
 # --- settings

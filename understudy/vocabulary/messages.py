@@ -18,6 +18,10 @@ from .json_types import JsonValue as JsonValue  # noqa: PLC0414
 from .settings import Settings as Settings  # noqa: PLC0414
 from .settings import ToolChoice as ToolChoice  # noqa: PLC0414
 
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler
+    from pydantic_core import CoreSchema
+
 
 @fast_init
 @dataclass(frozen=True, slots=True)
@@ -183,6 +187,16 @@ class Message:
 
     Compatible servers have one each, such as `openai/mistral`, or `openai/127.0.0.1:8000` for one without a preset.
     """
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: type[Message], handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Let pydantic write any message as JSON, such as that of a memory of your own.
+
+        Half a surrogate pair, which pydantic refuses in a text and damages in a key, is written as U+FFFD.
+        """
+        from .message_json import with_json_of_messages
+
+        return with_json_of_messages(handler(source))
 
     @property
     def text(self) -> str:
