@@ -89,6 +89,7 @@ class Replayed:
         self.before = Spending()
         self.told: dict[str, Spending] = {}
         self._places: dict[str, str] = {}
+        self._cut: set[str] = set()
         for event in events:
             self.state.apply(event)
             self._note(event)
@@ -96,7 +97,9 @@ class Replayed:
                 self.before = copy_of(self.state.account.spending)
 
     def _note(self, event: Any) -> None:
-        if isinstance(event, e.ChildBegan):
+        if isinstance(event, e.CallsCut):
+            self._cut.update(event.call_ids)
+        if isinstance(event, e.ChildBegan) and event.place not in self._cut:  # nobody waits for one that begins later
             self._places[event.place] = event.run
         places: Iterable[str] = event.call_ids if isinstance(event, e.CallsCut) else (place_of(event),)
         if isinstance(event, e.Ended):
