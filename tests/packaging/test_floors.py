@@ -53,6 +53,7 @@ LOADED_LATE = {
     "understudy.orchestration.runs.definitions",
     "understudy.orchestration.runs.lines",
     "understudy.vocabulary.answers.json_schema",
+    "understudy.vocabulary.message_json",
     "understudy.vocabulary.runs.outcome_data",
     "understudy.vocabulary.answers.output_schemas",
     "understudy.vocabulary.tools.schemas",
