@@ -50,7 +50,11 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What was spent since the event before: replay adds it, and asks neither prices nor budgets."""
+    """What was spent since the event before: replay adds it, and asks neither prices nor budgets.
+
+    An event that tells how a run inside stands (`ChildPaused`, `ChildLimited`, `ChildDone` and so on, the result of its call,
+    `CallsCut`) has what that run spent, and nothing else.
+    """
 
     usage: Usage = NO_USAGE
     cost: int | None = 0
