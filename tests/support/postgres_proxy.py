@@ -74,6 +74,8 @@ class Proxy:
                     return
                 pair = _Pair(self, client, socket.create_connection(self._to))
                 self._pairs.append(pair)
+                if self._is_closed:  # meanwhile, and `cut` has not seen the pair
+                    pair.end()
 
     def seen(self) -> Lost | None:
         """Count a commit, and return whether it is to be lost."""
