@@ -79,6 +79,7 @@ class Replayed:
         state: what it comes to.
         before: what was spent before its first event, of a line that begins with a text of the state.
         told: run inside -> what the line says that it has spent.
+        is_late: whether a run inside began in a call that was cut: it may spend before the end of its run here, or after.
     """
 
     def __init__(self, text: str, definitions: Definitions) -> None:
@@ -90,6 +91,7 @@ class Replayed:
         self.told: dict[str, Spending] = {}
         self._places: dict[str, str] = {}
         self._cut: set[str] = set()
+        self.is_late = False
         for event in events:
             self.state.apply(event)
             self._note(event)
@@ -99,8 +101,9 @@ class Replayed:
     def _note(self, event: Any) -> None:
         if isinstance(event, e.CallsCut):
             self._cut.update(event.call_ids)
-        if isinstance(event, e.ChildBegan) and event.place not in self._cut:  # nobody waits for one that begins later
+        if isinstance(event, e.ChildBegan):
             self._places[event.place] = event.run
+            self.is_late |= event.place in self._cut
         places: Iterable[str] = event.call_ids if isinstance(event, e.CallsCut) else (place_of(event),)
         if isinstance(event, e.Ended):
             self._places.clear()  # they were cancelled

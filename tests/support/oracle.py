@@ -82,6 +82,8 @@ class Line:
         """What the run has spent, and no event has said yet."""
         self.changes: e.Changes | None = None
         """What user code changed of the session, and no event has said yet."""
+        self.is_laid = False
+        """Whether the changes of a group's children were laid over its session, which the event of its end does."""
         self.of_calls: dict[str, e.Changes] = {}
         """Call -> what it changed, until its result is fed."""
         self.inside: dict[str, Inside] = {}
@@ -681,7 +683,8 @@ class Oracle:
             line.compare_again(places)
         tree = replayed({name: text_of(line.entries) for name, line in latest.items()}, self.definitions.__getitem__)
         for line in latest.values():
-            is_told = not any(each not in latest or latest[each].is_unpaid() for each in _below(tree, line.name))
+            below = list(_below(tree, line.name))
+            is_told = not any(each not in latest or latest[each].is_unpaid() or tree[each].is_late for each in below)
             if is_told and line.account is not None:
                 self.trees += 1
                 live, told = _shown(line.account.spending), _shown(figures_of(tree, line.name))

@@ -141,6 +141,15 @@ def _tap_sessions(oracle: o.Oracle, wrap: Wrap) -> None:
 
         return take
 
+    def laying(real: Any) -> Any:
+        def lay_changes(self: Any, epoch: int) -> None:
+            real(self, epoch)
+            line = _line(oracle, self)
+            if line is not None:
+                line.is_laid = True
+
+        return lay_changes
+
     def going_on(real: Any) -> Any:
         def go_on(self: Any, answers: Any, options: Any) -> Any:
             line = _line(oracle, self)
@@ -160,6 +169,7 @@ def _tap_sessions(oracle: o.Oracle, wrap: Wrap) -> None:
     wrap(SessionOverlay, "commit", committing)
     wrap(AgentRunRecord, "_take", taking)
     wrap(RunRecord, "forget_changes", forgetting)
+    wrap(GroupRunRecord, "lay_changes", laying)
     for cls in (AgentRunRecord, GroupRunRecord):
         wrap(cls, "go_on", going_on)
 
@@ -372,6 +382,9 @@ def _end(oracle: o.Oracle, line: o.Line, ending: Any, phase: str) -> None:
     is_over = isinstance(ending, Complete | Incomplete)
     if line.changes or (is_over and isinstance(line.machine, AgentRun)) or line.is_unpaid():
         _write(oracle, line, e.Closed())
+    if line.is_laid and not is_over:  # it was ended from outside in the moment of its own end; its next stay tells the session
+        line.session = None
+    line.is_laid = False
     if is_over:
         event: e.RunEvent = e.Ended("complete" if isinstance(ending, Complete) else "incomplete")
     elif isinstance(ending, BaseException):
