@@ -11,20 +11,15 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
-from sys import maxsize
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
-from understudy.actors.cells.mailbox import WAKE, MailboxQueue
+from understudy.actors.cells.mailbox import WAKE
 from understudy.actors.run_view.errors import cancelled
 from understudy.actors.run_view.failsafe import safely
 from understudy.actors.run_view.log import Finished, RunLogEntry
-from understudy.actors.run_view.run_lines import tell_late_driver
 from understudy.actors.runs.context_changes import note_changes
-from understudy.actors.runs.ownership import RunDriver
-from understudy.actors.threads.alarms import Alarm, ring_at
-from understudy.actors.threads.pool import here, run_next_here, start_next_thread, submit
-from understudy.actors.threads.promise import Promise
+from understudy.actors.threads.pool import run_next_here, submit
 from understudy.actors.tools.batch_call import Call
 from understudy.actors.tools.tool_call import Executed, Paused, ToolCallTask, deadline_of
 from understudy.errors import CircularAgentCall, RunCancelled, UnderstudyError
@@ -37,10 +32,9 @@ from understudy.orchestration.runs.state import Due
 from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.context.budget import Spending
 from understudy.vocabulary.messages import ModelTurn, ToolCall, ToolResult
-from understudy.vocabulary.runs.handles import RunPhase
-from understudy.vocabulary.runs.outcomes import Outcome
 
 from .callbacks import note_guarded
+from .turns import RunMailbox, RunTurns
 from .works import (
     AskModel,
     EndTurn,
@@ -60,31 +54,12 @@ from .works import (
 if TYPE_CHECKING:
     from understudy.vocabulary.answers.output_type import CheckedOutput
 
-START, TIME_UP = "start", "time is up"
-
-
-class End:
-    """A message: end the run, or its stay here.
-
-    Attributes:
-        cancels: whether the scope of the run is cancelled next, which gives its calls up.
-        reply: whether this message ended it; set when all that the end brings is done.
-    """
-
-    __slots__ = ("cancels", "do", "ended", "reply")
-
-    def __init__(self, do: Callable[[], bool], cancels: bool) -> None:
-        self.do = do
-        self.cancels = cancels
-        self.ended = False
-        self.reply: Promise[bool] = Promise()
-
 
 def _counting_in(account: Account) -> Callable[[Spending], Account]:
     return lambda figures: account
 
 
-class AgentRunActor(WorkingRun):
+class AgentRunActor(RunTurns, WorkingRun):
     """One run of an agent, which its messages drive.
 
     Its record is the side that the rest of the system sees: the lock and the epoch there still decide between the end of the
@@ -92,18 +67,14 @@ class AgentRunActor(WorkingRun):
     """
 
     __slots__ = (
-        "_after",
-        "_alarm",
-        "_alarm_at",
         "_calls",
         "_checked",
         "_circle",
         "_executed",
         "_forget",
         "_line",
-        "_mailbox",
-        "_turn_on",
         "_work",
+        "mailbox",
         "returned",
         "state",
     )
@@ -112,11 +83,7 @@ class AgentRunActor(WorkingRun):
         super().__init__(*given)
         self.returned = True
         """It holds no thread; its works do."""
-        self._mailbox: MailboxQueue[object] = MailboxQueue(maxsize)
-        self._turn_on = 0
-        """The thread that has the turn, while it is at a message; 0 otherwise."""
-        self._after: list[Callable[[], object]] = []
-        """What is to be done when the mailbox is given back, because code of users may run there."""
+        self.mailbox = RunMailbox()
         self._work: Work | None = None
         """The work under way that is no tool call."""
         self._calls: dict[str, Call] = {}
@@ -131,8 +98,6 @@ class AgentRunActor(WorkingRun):
         """Undoes the tie of the calls to the cancellation of the run."""
         self._checked: CheckedOutput[object] | None = None
         """The answer of the last turn, if it had one to check."""
-        self._alarm: Alarm | None = None
-        self._alarm_at = inf
         self.overflow = None
         self.state = AgentLineState(self.agent.run_spec, open_account=_counting_in(self.account))
         if self.machine is None:
@@ -144,60 +109,11 @@ class AgentRunActor(WorkingRun):
 
     # --- messages
 
-    def begin(self, *, last: bool) -> None:
-        """Begin, or go on after a crash; with `last` the calling thread has nothing more to do and may be used."""
-        if self._mailbox.put(START) is WAKE:
-            (run_next_here if last else submit)(self)
-
-    def hear(self, message: object) -> None:
-        if self._mailbox.put(message) is WAKE:
-            run_next_here(self)
-
-    def give_to(self, driver: RunDriver, epoch: int) -> bool:
-        is_given = super().give_to(driver, epoch)
-        self.driver = None  # it is this object itself
-        return is_given
-
-    def refused(self, cause: RuntimeError) -> None:
-        """Take the turn here, for it is short: no thread can be started."""
-        self.run_turns()
-
-    def lost_work(self, error: UnderstudyError, cause: BaseException) -> None:
-        error.__cause__ = cause
-        if not self.host.endings.fail(self, error, self.epoch):
-            tell_late_driver(self.link, cause)
-
-    def run_turns(self) -> None:
-        """Handle messages until there are none; then, without the mailbox, do what the end of the run brings."""
-        thread, me = here(), get_ident()
-        after = list[Callable[[], object]]()
-        while (message := self._mailbox.take()) is not None:
-            self._turn_on = me
-            try:
-                self._turn(message)
-            except BaseException as failure:  # a fault of the runtime's own: the run must not hang
-                self._after.append(partial(self.host.endings.cannot_go_on, self, failure, self.epoch))
-            self._turn_on = 0
-            if self._after:
-                after += self._after
-                self._after = []
-            del message
-            if thread is not None and thread.next is not None and len(self._mailbox):
-                start_next_thread()  # else its work would wait for all messages
-        for each in after:
-            each()
-
-    def _turn(self, message: object) -> None:
-        if isinstance(message, End):
-            self._handle_end(message)
-        elif self.phase != "running":
-            return
-        elif isinstance(message, Work):
+    def take_message(self, message: object) -> None:
+        if isinstance(message, Work):
             self._take_work(message)
         elif isinstance(message, Call):
             self._take_call(message)
-        elif message is TIME_UP:
-            self._look_at_calls()
         else:
             self._work = None  # one that crashed, or that took too long
             if self.machine is not None:  # a person's answers and raised limits were fed before the run goes on
@@ -363,13 +279,13 @@ class AgentRunActor(WorkingRun):
                 call.begin()
             except BaseException as cause:  # nobody else would end it
                 call.reply.fail(cause)
-            self._watch(call.next_look)
+            self.watch(call.next_look)
 
     def _call_over(self, call: Call) -> None:
         order = call.order
         if order.returned and order.thread == get_ident() and order.tool.isolation != "caller":
             self.hear(call)  # the thread has nothing more to do
-        elif self._mailbox.put(call) is WAKE:
+        elif self.mailbox.put(call) is WAKE:
             submit(self)
 
     def _take_call(self, call: Call) -> None:
@@ -438,65 +354,14 @@ class AgentRunActor(WorkingRun):
 
     # --- time
 
-    def _watch(self, moment: float) -> None:
-        """Have a message come at a moment; one alarm for all calls, for most are over long before."""
-        if moment < self._alarm_at:
-            if self._alarm is not None:
-                self._alarm.call_off()
-            self._alarm_at = moment
-            self._alarm = ring_at(moment, partial(self.hear, TIME_UP))
-
-    def _look_at_calls(self) -> None:
-        self._alarm, self._alarm_at = None, inf
+    def time_is_up(self) -> None:
         for call in list(self._calls.values()):
             call.look()
-        self._watch(min([call.next_look for call in self._calls.values()], default=inf))
+        self.watch(min([call.next_look for call in self._calls.values()], default=inf))
 
     # --- the end
 
-    def end(
-        self,
-        ending: Outcome[object] | BaseException,
-        phase: RunPhase,
-        *,
-        epoch: int | None = None,
-        overdue: float | None = None,
-        commit: Callable[[], object] | None = None,
-        keep: Callable[[], object] | None = None,
-    ) -> bool:
-        do = partial(super().end, ending, phase, epoch=epoch, overdue=overdue, commit=commit, keep=keep)
-        message = End(do, cancels=epoch is None)
-        if self._turn_on == get_ident():  # a handler of log lines ends it
-            self._handle_end(message)
-            return message.ended
-        is_free, thread = self._mailbox.put(message, system=True) is WAKE, here()
-        if thread is None:
-            if is_free:
-                submit(self)
-        elif is_free or thread.next is self:
-            if not is_free:
-                thread.next = None  # it was this thread that was to take the next turn
-            self.run_turns()
-            start_next_thread()  # what this thread is at may go on for long
-        return message.reply.get()
-
-    def _handle_end(self, message: End) -> None:
-        try:
-            ended = message.ended = message.do()
-        except BaseException as error:
-            self._after.append(partial(message.reply.fail, error))
-            return
-        if ended:
-            self._let_go_of_works(message.cancels)
-        self._after.append(partial(message.reply.set, ended))
-
-    def complete(self, ending: Outcome[object] | BaseException) -> None:
-        self._after.append(partial(super().complete, ending))
-
-    def _let_go_of_works(self, cancels: bool) -> None:
-        if self._alarm is not None:
-            self._alarm.call_off()
-            self._alarm = None
+    def let_go_of_works(self, cancels: bool) -> None:
         self._work = None
         calls, self._calls, self._line = list(self._calls.values()), {}, deque()
         if not (calls and cancels):

@@ -1,0 +1,200 @@
+"""What the actors of all runs share: their messages, the turn in which one is handled, and the end of the run.
+
+A turn never blocks and runs no code of users. Works and runs inside post a message when they are over, on their own thread.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from functools import partial
+from math import inf
+from sys import maxsize
+from threading import get_ident
+
+from understudy.actors.cells.mailbox import WAKE, MailboxQueue
+from understudy.actors.run_view.run_lines import tell_late_driver
+from understudy.actors.runs.ownership import RunDriver
+from understudy.actors.runs.record import RunRecord
+from understudy.actors.threads.alarms import Alarm, ring_at
+from understudy.actors.threads.pool import here, run_next_here, start_next_thread, submit
+from understudy.actors.threads.promise import Promise
+from understudy.errors import UnderstudyError
+from understudy.vocabulary.runs.handles import RunPhase
+from understudy.vocabulary.runs.outcomes import Outcome
+
+START, TIME_UP = "start", "time is up"
+
+
+class End:
+    """A message: end the run, or its stay here.
+
+    Attributes:
+        cancels: whether the scope of the run is cancelled next, which gives its calls up.
+        reply: whether this message ended it; set when all that the end brings is done.
+    """
+
+    __slots__ = ("cancels", "do", "ended", "reply")
+
+    def __init__(self, do: Callable[[], bool], cancels: bool) -> None:
+        self.do = do
+        self.cancels = cancels
+        self.ended = False
+        self.reply: Promise[bool] = Promise()
+
+
+class RunMailbox(MailboxQueue[object]):
+    """The messages of a run's actor, and what its turn needs."""
+
+    __slots__ = ("after", "alarm", "alarm_at", "turn_on")
+
+    def __init__(self) -> None:
+        super().__init__(maxsize)
+        self.turn_on = 0
+        """The thread that has the turn, while it is at a message; 0 otherwise."""
+        self.after: list[Callable[[], object]] = []
+        """What is to be done when the mailbox is given back, because code of users may run there."""
+        self.alarm: Alarm | None = None
+        self.alarm_at = inf
+
+
+class RunTurns(RunRecord):
+    """The part of a run's actor that is the same for agents and groups.
+
+    It stands before the record among the bases of an actor, has no slots of its own, and the actor makes the mailbox.
+    """
+
+    __slots__ = ()
+
+    mailbox: RunMailbox
+
+    # --- what each kind of run has of its own
+
+    @abstractmethod
+    def take_message(self, message: object) -> None:
+        """Handle a message of a run that goes on: START, or what came of a work."""
+
+    @abstractmethod
+    def time_is_up(self) -> None:
+        """Do what the time says, and watch for the next moment."""
+
+    @abstractmethod
+    def let_go_of_works(self, cancels: bool) -> None:
+        """Wait for works no longer, for the run has ended; `cancels` says whether its scope is cancelled next."""
+
+    # --- messages
+
+    def begin(self, *, last: bool) -> None:
+        """Begin, or go on after a crash; with `last` the calling thread has nothing more to do and may be used."""
+        if self.mailbox.put(START) is WAKE:
+            (run_next_here if last else submit)(self)
+
+    def hear(self, message: object) -> None:
+        """Take a message from a thread that has done its work: it takes the actor's turn, if nobody has it."""
+        if self.mailbox.put(message) is WAKE:
+            run_next_here(self)
+
+    def give_to(self, driver: RunDriver, epoch: int) -> bool:
+        is_given = super().give_to(driver, epoch)
+        self.driver = None  # it is this object itself
+        return is_given
+
+    def refused(self, cause: RuntimeError) -> None:
+        """Take the turn here, for it is short: no thread can be started."""
+        self.run_turns()
+
+    def lost_work(self, error: UnderstudyError, cause: BaseException) -> None:
+        """End the run: a work has no thread, or cannot say what came of it."""
+        error.__cause__ = cause
+        if not self.host.endings.fail(self, error, self.epoch):
+            tell_late_driver(self.link, cause)
+
+    def run_turns(self) -> None:
+        """Handle messages until there are none; then, without the mailbox, do what the end of the run brings."""
+        thread, me, mailbox = here(), get_ident(), self.mailbox
+        after = list[Callable[[], object]]()
+        while (message := mailbox.take()) is not None:
+            mailbox.turn_on = me
+            try:
+                self._turn(message)
+            except BaseException as failure:  # a fault of the runtime's own: the run must not hang
+                mailbox.after.append(partial(self.host.endings.cannot_go_on, self, failure, self.epoch))
+            mailbox.turn_on = 0
+            if mailbox.after:
+                after += mailbox.after
+                mailbox.after = []
+            del message
+            if thread is not None and thread.next is not None and len(mailbox):
+                start_next_thread()  # else its work would wait for all messages
+        for each in after:
+            each()
+
+    def _turn(self, message: object) -> None:
+        if isinstance(message, End):
+            self._handle_end(message)
+        elif self.phase != "running":
+            return
+        elif message is TIME_UP:
+            self.mailbox.alarm, self.mailbox.alarm_at = None, inf
+            self.time_is_up()
+        else:
+            self.take_message(message)
+
+    # --- time
+
+    def watch(self, moment: float) -> None:
+        """Have a message come at a moment; one alarm for all works, for most are over long before."""
+        mailbox = self.mailbox
+        if moment < mailbox.alarm_at:
+            if mailbox.alarm is not None:
+                mailbox.alarm.call_off()
+            mailbox.alarm_at = moment
+            mailbox.alarm = ring_at(moment, partial(self.hear, TIME_UP))
+
+    # --- the end
+
+    def end(
+        self,
+        ending: Outcome[object] | BaseException,
+        phase: RunPhase,
+        *,
+        epoch: int | None = None,
+        overdue: float | None = None,
+        commit: Callable[[], object] | None = None,
+        keep: Callable[[], object] | None = None,
+    ) -> bool:
+        do = partial(super().end, ending, phase, epoch=epoch, overdue=overdue, commit=commit, keep=keep)
+        message = End(do, cancels=epoch is None)
+        if self.mailbox.turn_on == get_ident():  # a handler of log lines ends it
+            self._handle_end(message)
+            return message.ended
+        is_free, thread = self.mailbox.put(message, system=True) is WAKE, here()
+        if thread is None:
+            if is_free:
+                submit(self)
+        elif is_free or thread.next is self:
+            if not is_free:
+                thread.next = None  # it was this thread that was to take the next turn
+            self.run_turns()
+            start_next_thread()  # what this thread is at may go on for long
+        return message.reply.get()
+
+    def _handle_end(self, message: End) -> None:
+        after = self.mailbox.after
+        try:
+            ended = message.ended = message.do()
+        except BaseException as error:
+            after.append(partial(message.reply.fail, error))
+            return
+        if ended:
+            self._call_off_alarm()
+            self.let_go_of_works(message.cancels)
+        after.append(partial(message.reply.set, ended))
+
+    def complete(self, ending: Outcome[object] | BaseException) -> None:
+        self.mailbox.after.append(partial(super().complete, ending))
+
+    def _call_off_alarm(self) -> None:
+        if self.mailbox.alarm is not None:
+            self.mailbox.alarm.call_off()
+            self.mailbox.alarm = None
