@@ -14,12 +14,11 @@ from math import inf
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
-from understudy.actors.cells.mailbox import WAKE
 from understudy.actors.run_view.errors import cancelled
 from understudy.actors.run_view.failsafe import safely
 from understudy.actors.run_view.log import Finished, RunLogEntry
 from understudy.actors.runs.context_changes import note_changes
-from understudy.actors.threads.pool import run_next_here, submit
+from understudy.actors.threads.pool import run_next_here
 from understudy.actors.tools.batch_call import Call
 from understudy.actors.tools.tool_call import Executed, Paused, ToolCallTask, deadline_of
 from understudy.errors import CircularAgentCall, RunCancelled, UnderstudyError
@@ -34,7 +33,7 @@ from understudy.vocabulary.context.budget import Spending
 from understudy.vocabulary.messages import ModelTurn, ToolCall, ToolResult
 
 from .callbacks import note_guarded
-from .turns import RunMailbox, RunTurns
+from .turns import START, RunMailbox, RunTurns
 from .works import (
     AskModel,
     EndTurn,
@@ -110,15 +109,15 @@ class AgentRunActor(RunTurns, WorkingRun):
     # --- messages
 
     def take_message(self, message: object) -> None:
-        if isinstance(message, Work):
-            self._take_work(message)
-        elif isinstance(message, Call):
+        if isinstance(message, Call):
             self._take_call(message)
-        else:
+        elif message is START:
             self._work = None  # one that crashed, or that took too long
             if self.machine is not None:  # a person's answers and raised limits were fed before the run goes on
                 self.state.go_on_with(self.machine)
             self._go_on()
+        elif self._work is not None and message is self._work:  # any other one was given up
+            self._take_work(self._work)
 
     # --- what is due
 
@@ -174,12 +173,8 @@ class AgentRunActor(RunTurns, WorkingRun):
     # --- what came of a work
 
     def _take_work(self, work: Work) -> None:
-        if work is not self._work:
-            return  # it was given up
         self._work = None
         self.step_deadline = inf
-        if not work.events:
-            return  # it has ended the run, or crashed
         try:
             for event in work.events:
                 self._apply(event, work)
@@ -285,8 +280,8 @@ class AgentRunActor(RunTurns, WorkingRun):
         order = call.order
         if order.returned and order.thread == get_ident() and order.tool.isolation != "caller":
             self.hear(call)  # the thread has nothing more to do
-        elif self.mailbox.put(call) is WAKE:
-            submit(self)
+        else:
+            self.post(call)
 
     def _take_call(self, call: Call) -> None:
         """Take what came of a call. If that ends the run, nobody waits for the others."""

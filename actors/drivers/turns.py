@@ -5,14 +5,13 @@ A turn never blocks and runs no code of users. Works and runs inside post a mess
 
 from __future__ import annotations
 
+import threading
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
 from math import inf
-from sys import maxsize
 from threading import get_ident
 
-from understudy.actors.cells.mailbox import WAKE, MailboxQueue
 from understudy.actors.run_view.run_lines import tell_late_driver
 from understudy.actors.runs.ownership import RunDriver
 from understudy.actors.runs.record import RunRecord
@@ -24,6 +23,7 @@ from understudy.vocabulary.runs.handles import RunPhase
 from understudy.vocabulary.runs.outcomes import Outcome
 
 START, TIME_UP = "start", "time is up"
+NOBODY, PROMISED = 0, -1  # In place of the id of a thread: nobody has the turn, or a thread is about to have it.
 
 
 class End:
@@ -43,19 +43,59 @@ class End:
         self.reply: Promise[bool] = Promise()
 
 
-class RunMailbox(MailboxQueue[object]):
-    """The messages of a run's actor, and what its turn needs."""
+class RunMailbox:
+    """The messages of a run's actor that wait, and who has its turn. Most never wait: who brings one takes the turn with it."""
 
-    __slots__ = ("after", "alarm", "alarm_at", "turn_on")
+    __slots__ = ("_ends", "_lock", "_others", "after", "alarm", "alarm_at", "turn_on")
 
     def __init__(self) -> None:
-        super().__init__(maxsize)
-        self.turn_on = 0
-        """The thread that has the turn, while it is at a message; 0 otherwise."""
+        self._lock = threading.Lock()
+        """Guards the messages and the turn: a message and the last `take` never miss each other."""
+        self._ends: list[object] = []
+        """Taken before the others."""
+        self._others: list[object] = []
+        self.turn_on = NOBODY
+        """The id of the thread that has the turn."""
         self.after: list[Callable[[], object]] = []
-        """What is to be done when the mailbox is given back, because code of users may run there."""
+        """What is to be done when the turn is given back, because code of users may run there."""
         self.alarm: Alarm | None = None
         self.alarm_at = inf
+
+    def claim(self, message: object) -> bool:
+        """Give the turn to the calling thread, which has a message in its hand; if another one has it, the message waits there."""
+        with self._lock:
+            if self.turn_on == NOBODY:
+                self.turn_on = get_ident()
+                return True
+            self._add(message)
+            return False
+
+    def put(self, message: object) -> bool:
+        """Have a message wait; whether the caller must have a thread take the turn."""
+        with self._lock:
+            self._add(message)
+            is_free = self.turn_on == NOBODY
+            if is_free:
+                self.turn_on = PROMISED
+            return is_free
+
+    def _add(self, message: object) -> None:
+        (self._ends if isinstance(message, End) else self._others).append(message)
+
+    def take(self) -> object | None:
+        """Return the next message; after None, for which there is none, the caller has the turn no more."""
+        with self._lock:
+            waiting = self._ends or self._others
+            if waiting:
+                self.turn_on = get_ident()
+                return waiting.pop(0)
+            self.turn_on = NOBODY
+            return None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no message waits."""
+        return not (self._ends or self._others)
 
 
 class RunTurns(RunRecord):
@@ -86,13 +126,18 @@ class RunTurns(RunRecord):
 
     def begin(self, *, last: bool) -> None:
         """Begin, or go on after a crash; with `last` the calling thread has nothing more to do and may be used."""
-        if self.mailbox.put(START) is WAKE:
+        if self.mailbox.put(START):
             (run_next_here if last else submit)(self)
 
     def hear(self, message: object) -> None:
         """Take a message from a thread that has done its work: it takes the actor's turn, if nobody has it."""
-        if self.mailbox.put(message) is WAKE:
-            run_next_here(self)
+        if self.mailbox.claim(message):
+            self._take_turn(message)
+
+    def post(self, message: object) -> None:
+        """Take a message from a thread that has more to do, or waits for the run: another one takes the turn."""
+        if self.mailbox.put(message):
+            submit(self)
 
     def give_to(self, driver: RunDriver, epoch: int) -> bool:
         is_given = super().give_to(driver, epoch)
@@ -110,26 +155,31 @@ class RunTurns(RunRecord):
             tell_late_driver(self.link, cause)
 
     def run_turns(self) -> None:
-        """Handle messages until there are none; then, without the mailbox, do what the end of the run brings."""
-        thread, me, mailbox = here(), get_ident(), self.mailbox
+        """Take the turn, which was promised to this thread."""
+        message = self.mailbox.take()
+        if message is not None:
+            self._take_turn(message)
+
+    def _take_turn(self, message: object) -> None:
+        """Handle this message and those that wait; then, without the turn, do what the end of the run brings."""
+        mailbox = self.mailbox
         after = list[Callable[[], object]]()
-        while (message := mailbox.take()) is not None:
-            mailbox.turn_on = me
+        following: object | None = message
+        while following is not None:
             try:
-                self._turn(message)
+                self._handle(following)
             except BaseException as failure:  # a fault of the runtime's own: the run must not hang
                 mailbox.after.append(partial(self.host.endings.cannot_go_on, self, failure, self.epoch))
-            mailbox.turn_on = 0
             if mailbox.after:
                 after += mailbox.after
                 mailbox.after = []
-            del message
-            if thread is not None and thread.next is not None and len(mailbox):
-                start_next_thread()  # else its work would wait for all messages
+            if not mailbox.is_empty:
+                start_next_thread()  # else the work for this thread would wait for all messages
+            following = mailbox.take()
         for each in after:
             each()
 
-    def _turn(self, message: object) -> None:
+    def _handle(self, message: object) -> None:
         if isinstance(message, End):
             self._handle_end(message)
         elif self.phase != "running":
@@ -168,15 +218,16 @@ class RunTurns(RunRecord):
         if self.mailbox.turn_on == get_ident():  # a handler of log lines ends it
             self._handle_end(message)
             return message.ended
-        is_free, thread = self.mailbox.put(message, system=True) is WAKE, here()
+        thread = here()
         if thread is None:
-            if is_free:
-                submit(self)
-        elif is_free or thread.next is self:
-            if not is_free:
-                thread.next = None  # it was this thread that was to take the next turn
-            self.run_turns()
+            self.post(message)
+        elif self.mailbox.claim(message):
+            self._take_turn(message)
             start_next_thread()  # what this thread is at may go on for long
+        elif thread.next is self:
+            thread.next = None  # it was this thread that was to take the turn
+            self.run_turns()
+            start_next_thread()
         return message.reply.get()
 
     def _handle_end(self, message: End) -> None:

@@ -89,6 +89,9 @@ class Work(ABC):
             run = self.run
             text = f"{run.agent.id}/{run.run_id} failed: {in_words(cause)}"
             run.lost_work(AgentCrashed(text, actor=run.agent.id), cause)
+        else:
+            if self.events:  # else it has ended the run, or crashed, or was given up
+                self.run.hear(self)
 
     def refused(self, cause: RuntimeError) -> None:
         """End the run: no thread can be started."""
@@ -117,9 +120,7 @@ class Work(ABC):
         except BaseException as cause:
             crash = cause
         self.returned = True
-        if crash is None:
-            run.hear(self)
-        else:
+        if crash is not None:
             run.host.crashed(run, crash, self.epoch)
 
 
