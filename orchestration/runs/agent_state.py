@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, ClassVar, cast
 
 from understudy.errors import ProtocolViolation
-from understudy.orchestration.agent.context_state import ContextChange
 from understudy.orchestration.agent.feed_checks import check_results, check_turn
 from understudy.orchestration.agent.limits import admit
 from understudy.orchestration.agent.next_step import check_turn_is_due, current_round
 from understudy.orchestration.agent.rounds import close_if_complete, put_in_doubt
+from understudy.orchestration.agent.rulings import unguarded, unreviewed
 from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.agent.spec import RunSpec
 from understudy.orchestration.agent.state import RunState
@@ -54,6 +54,9 @@ from .events import (
 )
 from .state import OF_ALL, Due, Handlers, LineState, Lookup, OpenAccount, Tally, handlers, unknown
 
+_FOUND = ("problems", "resolutions", "approvals", "met", "output_problem")
+"""What a turn is taken with, by the names of the event and of the machine."""
+
 
 class AgentLineState(LineState):
     """What an agent's run has come to.
@@ -70,6 +73,8 @@ class AgentLineState(LineState):
         self.definition = definition
         self._definitions = definitions
         self.machine: AgentRun | None = None
+        self._state: RunState | None = None
+        """That of the machine."""
         self.asked_for: CallModel | None = None
         """What the model is asked, or was asked last: a turn, or a summary of the conversation."""
         self.is_shorter = False
@@ -93,32 +98,26 @@ class AgentLineState(LineState):
     def go_on_with(self, machine: AgentRun) -> None:
         """Begin with a machine that has come some way already."""
         self._has_begun = True
-        self.machine = machine
+        self._follow(machine)
         self._look()
 
-    def apply(self, event: RunEvent) -> None:
-        told = len(self._news)  # what the events before decided
-        super().apply(event)
-        del self._news[:told]
-
-    @property
-    def _news(self) -> list[ContextChange]:
-        context = None if self.machine is None else self.machine.state.context
-        return [] if context is None else context.news
+    def _follow(self, machine: AgentRun) -> None:
+        self.machine, self._state = machine, machine.state
+        self.context = self._state.context
 
     # --- what is to be done
 
     def due(self) -> list[Due]:
-        machine = self.machine
+        state = self._state
         if self.ended is not None or self.asked is not None:
             return []
-        if machine is None:
+        if state is None:
             return [Due("open")]
-        state = machine.state
-        if self.definition.watched and machine.unguarded():
-            return [Due("guard", str(state.turns))]
-        if self.definition.watched and machine.unreviewed():
-            return [Due("review", str(state.turns))]
+        if state.round is not None and self.definition.watched:
+            if unguarded(state.round):
+                return [Due("guard", str(state.turns))]
+            if unreviewed(state.round):
+                return [Due("review", str(state.turns))]
         match state.phase:
             case "model":
                 return [Due("model" if self.turn_came is None else "judge", str(state.turns + 1))]
@@ -142,26 +141,31 @@ class AgentLineState(LineState):
             return [Due("model", str(state.turns + 1))]
         return [] if self.results else [Due("ask")]
 
+    @property
+    def open_calls(self) -> list[ToolCall]:
+        """Calls of the round that are due."""
+        return list(self._open.values())
+
     def _look(self) -> None:
         """Close a round that is complete, and note which calls may run; without any, the machine takes the results."""
-        machine = self.running
-        state, watched = machine.state, self.definition.watched
+        state, watched = self._state, self.definition.watched
+        assert state is not None
         round_ = state.round
-        if round_ is not None and round_.admitted and round_.is_complete() and not (watched and machine.unreviewed()):
+        if round_ is None or not round_.admitted:
+            if self._open or self.under_way:
+                self._open, self.under_way = {}, {}
+            return
+        if round_.is_complete() and not (watched and unreviewed(round_)):
             if watched:
                 end_if_failed(self.definition, state)
             if state.phase == "tools":  # no call of it may run, or all that may were cut off
                 close_if_complete(state)
-            round_ = state.round
-        if round_ is None or not round_.admitted:
-            if self._open or self.under_way:
-                self._open, self.under_way = {}, {}
-        else:
-            pending = round_.pending() if state.phase == "tools" else ()
-            self._open = {call.id: call for call in pending if call.id not in self.results}
+        pending = round_.pending() if state.phase == "tools" and state.round is not None else ()
+        self._open = {call.id: call for call in pending if call.id not in self.results}
+        if self.under_way:
             self.under_way = {call_id: None for call_id in self.under_way if call_id in self._open}
-            if self.results and not self._open and state.phase == "tools":
-                self._take_results()
+        if self.results and not self._open and state.phase == "tools":
+            self._take_results()
 
     @property
     def running(self) -> AgentRun:
@@ -187,12 +191,14 @@ class AgentLineState(LineState):
     def _open_run(self, event: Opened) -> None:
         if self.accepted is None or self.machine is not None:
             raise ProtocolViolation("the run is open already")
-        self.machine = AgentRun(
-            self.definition,
-            self.accepted.input,
-            history=event.history or self.accepted.history,
-            system=event.system,
-            account=self.account,
+        self._follow(
+            AgentRun(
+                self.definition,
+                self.accepted.input,
+                history=event.history or self.accepted.history,
+                system=event.system,
+                account=self.account,
+            )
         )
         self.session.lay_under(event.session)
         self.lay(event.changes)
@@ -207,7 +213,7 @@ class AgentLineState(LineState):
         tally = Tally()
         tally.start_with(loaded.state)
         self.definition, self.account = definition, tally
-        self.machine = loaded.with_account(tally)
+        self._follow(loaded.with_account(tally))
         self._look()
 
     def _taken_over(self, event: TakenOver) -> None:
@@ -235,11 +241,7 @@ class AgentLineState(LineState):
 
     def _turn_taken(self, event: TurnTaken) -> None:
         machine = self.running
-        about: dict[str, Any] = {
-            name: found
-            for name in ("problems", "resolutions", "approvals", "met", "output_problem")
-            if (found := getattr(event, name)) is not None
-        }
+        about: dict[str, Any] = {name: found for name in _FOUND if (found := getattr(event, name)) is not None}
         if about:
             machine.model_response(event.turn, **about)
         else:
@@ -304,13 +306,14 @@ class AgentLineState(LineState):
             self._take_results()
 
     def _take_results(self, _: ResultsTaken | None = None) -> None:
-        round_ = self.running.state.round
+        machine = self.running
+        round_ = machine.state.round
         if self.results and round_ is not None:
             given = [self.results[call.id] for call in round_.calls if call.id in self.results]
             self.results = {}
             for each in given:
                 self.lay(each.changes)
-            self.running.tool_results([each.result for each in given])
+            machine.tool_results([each.result for each in given])
         self._look()
 
     def _cut(self, event: CallsCut) -> None:

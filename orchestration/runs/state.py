@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from understudy.errors import BudgetExceeded, ProtocolViolation
 from understudy.vocabulary.context.account import Account, beyond
@@ -31,6 +31,9 @@ from .events import (
     Spent,
     TakenOver,
 )
+
+if TYPE_CHECKING:
+    from understudy.orchestration.agent.context_state import ContextState
 
 
 class Due(NamedTuple):
@@ -128,6 +131,9 @@ def unknown(digest: str) -> object:
     raise KeyError(digest)
 
 
+_BEFORE = Tally()
+"""The account of a run before it was accepted: nobody counts in it."""
+
 Handlers: TypeAlias = dict[type[RunEvent], Callable[[Any, Any], None]]
 
 
@@ -140,7 +146,7 @@ class LineState(ABC):
     def __init__(self) -> None:
         self._has_begun = False
         self.accepted: Accepted | None = None
-        self.account: Account = Tally()
+        self.account: Account = _BEFORE
         self.session = SessionOverlay({})
         self.children: dict[str, str] = {}
         """Place -> the line of the run that is under way there."""
@@ -151,6 +157,8 @@ class LineState(ABC):
         self.answered_of = 0
         """The number of the question of the run around it that was answered last."""
         self.ended: Ended | Failed | None = None
+        self.context: ContextState | None = None
+        """What requests show of a long conversation; its news are those of the last event."""
         self.stays = 1
         """How many stays the run had; each takeover begins one."""
 
@@ -165,20 +173,28 @@ class LineState(ABC):
             ProtocolViolation: the event does not fit the state.
             Exception: what the event has does not fit the machine. No error changes anything.
         """
-        is_misplaced = type(event) is Accepted if self._has_begun else type(event) not in (Accepted, Migrated)
-        if is_misplaced:
+        kind, context = type(event), self.context
+        told = 0 if context is None else len(context.news)
+        if kind is Accepted if self._has_begun else kind not in (Accepted, Migrated):
             place = "in the middle" if self._has_begun else "at the beginning"
-            raise ProtocolViolation(f"{type(event).__name__} {place} of a line, which begins with Accepted, once")
+            raise ProtocolViolation(f"{kind.__name__} {place} of a line, which begins with Accepted, once")
+        handler = self.table.get(kind)
+        if isinstance(self.account, Tally):  # that of a live run was charged
+            self._count(event, self.account, handler)
+        elif handler is not None:
+            handler(self, event)
+        if told and self.context is not None:
+            del self.context.news[:told]
+        self._has_begun = True
+
+    def _count(self, event: RunEvent, tally: Tally, handler: Callable[[Any, Any], None] | None) -> None:
         spent: Spent | None = getattr(event, "spent", None)
-        tally = self.account if isinstance(self.account, Tally) else None  # that of a live run was charged
-        if spent is not None and tally is not None:
+        if spent is not None:
             tally.expect(spent)
-        handler = self.table.get(type(event))
         if handler is not None:
             handler(self, event)
-        if spent is not None and tally is not None:
+        if spent is not None:
             tally.add(spent)
-        self._has_begun = True
 
     def lay(self, changes: Changes | None) -> None:
         """Make what user code changed a part of the session."""

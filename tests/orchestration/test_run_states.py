@@ -481,7 +481,13 @@ def test_every_kind_of_event_is_in_a_line_that_is_replayed() -> None:
 def picture(state: LineState) -> dict[str, object]:
     """Return all that a state has, as data that later changes do not reach."""
     found: dict[str, object] = {"due": state.due(), "session": dict(state.session), "stays": state.stays}
-    for name in vars(state).keys() - {"machine", "account", "session"}:
+    for name in vars(state).keys() - {
+        "machine",
+        "account",
+        "session",
+        "context",
+        "_state",
+    }:  # the last two are the machine's
         found[name] = repr(getattr(state, name))
     spending = state.account.spending
     found["spent"] = [getattr(spending, name) for name in type(spending).__slots__]
