@@ -7,7 +7,6 @@ several tool calls at once. The thread that ends a work takes the actor's next t
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
@@ -27,7 +26,6 @@ from understudy.orchestration.agent.tool_failures import failure_of
 from understudy.orchestration.agent.turns import refusals
 from understudy.orchestration.runs import events as e
 from understudy.orchestration.runs.agent_state import AgentLineState
-from understudy.orchestration.runs.state import Due
 from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.context.budget import Spending
 from understudy.vocabulary.messages import ModelTurn, ToolCall, ToolResult
@@ -87,8 +85,8 @@ class AgentRunActor(RunTurns, WorkingRun):
         """The work under way that is no tool call."""
         self._calls: dict[str, Call] = {}
         """Calls of the round that have begun and are not over."""
-        self._line: deque[Call] = deque()
-        """Calls of the round that wait for one of the places."""
+        self._line: list[ToolCall] = []
+        """Calls of the round that wait for one of the places; the next one is the last."""
         self._circle: CircularAgentCall | None = None
         """Why a call of the round would never get its seat."""
         self._executed: dict[str, Executed] = {}
@@ -98,6 +96,7 @@ class AgentRunActor(RunTurns, WorkingRun):
         self._checked: CheckedOutput[object] | None = None
         """The answer of the last turn, if it had one to check."""
         self.overflow = None
+        self.timed_model = (None, None)
         self.state = AgentLineState(self.agent.run_spec, open_account=_counting_in(self.account))
         if self.machine is None:
             self.state.apply(
@@ -125,36 +124,42 @@ class AgentRunActor(RunTurns, WorkingRun):
         """Begin the work that is due."""
         state = self.state
         try:
-            while (due := state.due()) and due[0].kind == "round":
+            if self.machine is None and self.opens_at_once:
+                history, system = self.prepared(self.epoch)
+                self._open(e.Opened(tuple(history), system))
+            kind = state.due()[0].kind
+            if kind == "round":
                 state.apply(e.RoundBegan())
-            if due[0].kind == "call":
-                self._make_calls(due)
+                kind = state.due()[0].kind
+            if kind == "call":
+                self._make_calls()
             else:
-                self._begin(self._work_for(due[0].kind))
+                self._begin(self._work_for(kind))
         except BaseException as error:  # of a limit or a budget, mostly
             self._begin(Fail(self, error))
 
     def _begin(self, work: Work) -> None:
         self._work = self.driver = work
-        work.begin(last=True)
+        run_next_here(work)
 
     def _work_for(self, kind: str) -> Work:
-        machine = self.state.machine
+        machine = self.machine
         if machine is None:
             return Open(self)
-        if machine.in_doubt and not self.issued:  # its token has the answer
+        round_ = machine.state.round
+        if round_ is not None and round_.in_doubt and not self.issued:  # its token has the answer
             return Reconcile(self)
         match kind:
             case "model":
                 return self._request(machine)
+            case "finish":
+                return Finish(self, self._checked)
             case "guard":
                 return Guard(self, machine.unguarded())
             case "review":
                 return Review(self, machine.unreviewed())
             case "ask":
                 return Pause(self)
-            case "finish":
-                return Finish(self, self._checked)
             case "fail":
                 return Fail(self)
             case _:
@@ -162,9 +167,11 @@ class AgentRunActor(RunTurns, WorkingRun):
 
     def _request(self, machine: AgentRun) -> Work:
         """Make the next request, if limits and budgets allow it."""
-        self.state.apply(e.TurnBegan(machine.state.turns + 1))
-        self._note_news()
-        step = self.state.asked_for
+        state = self.state
+        state.apply(e.TurnBegan(machine.state.turns + 1))
+        if state.context is not None:
+            self._note_news()
+        step = state.asked_for
         assert step is not None, "the events say that the model is due"
         if step.request.turn > self.last_turn:
             return EndTurn(self)
@@ -186,14 +193,13 @@ class AgentRunActor(RunTurns, WorkingRun):
     def _apply(self, event: e.RunEvent, work: Work) -> None:
         state, machine = self.state, self.machine
         match event:
-            case e.Opened():
-                state.apply(event)
-                self.machine = state.machine
             case e.TurnTaken() if machine is not None:
                 before = refusals(machine.state)
                 state.apply(event)
                 self._checked = work.checked if isinstance(work, AskModel) else None
                 self.log.write_lines(self.note_turn(event.turn, before))
+            case e.Opened():
+                self._open(event)
             case e.TurnRuled():
                 state.apply(event)
                 self.unfed = None
@@ -218,6 +224,10 @@ class AgentRunActor(RunTurns, WorkingRun):
                     self.told_error = False
         self.answered.clear()
 
+    def _open(self, event: e.Opened) -> None:
+        self.state.apply(event)
+        self.machine = self.state.machine
+
     def _note_ruled(self, turn: ModelTurn, by: str) -> None:
         was_shown = self.log.is_showing
         told, dropped = self.told_of_refused(turn, by)
@@ -233,47 +243,51 @@ class AgentRunActor(RunTurns, WorkingRun):
 
     # --- the calls of a round
 
-    def _make_calls(self, due: Sequence[Due]) -> None:
+    def _make_calls(self) -> None:
         """Begin the calls that are due, as many at once as the agent says."""
-        round_, limit = self.state.running.state.round, self.agent.max_parallel_calls
-        assert round_ is not None
-        ids = {each.key for each in (due[:1] if limit == 1 else due)}
-        calls = [call for call in round_.calls if call.id in ids]
+        calls = self.state.open_calls
+        if self.agent.max_parallel_calls == 1:
+            calls = calls[:1]
         self.doing = f"running tool {calls[0].name}" if len(calls) == 1 else f"running {len(calls)} tools"
         self.step_since = time.monotonic()
         self._executed, self._circle = {}, None
-        self._line = deque([self._new_call(call) for call in calls])
-        self._forget = self.scope.on_cancel_at_once(partial(self._give_up, list(self._line)))
+        self._line = calls[::-1]
+        if self._forget is None:
+            self._forget = self.scope.on_cancel_at_once(self._give_up)
         try:
             self._fill()
         except BaseException:  # none may go on behind the back of whoever goes on with the run
-            begun, self._calls, self._line = list(self._calls.values()), {}, deque()
-            self._untie()
-            self._give_up(begun)
+            begun, self._calls, self._line = list(self._calls.values()), {}, []
+            give_up(begun, cancelled(self))
             raise
 
     def _new_call(self, call: ToolCall) -> Call:
         tool = self.agent.tools_by_name[call.name]
-        task = ToolCallTask(self, tool, call, None, self.host.executors.of(tool, self.cell))
+        task = ToolCallTask(self, tool, call, deadline_of(tool), self.host.executors.of(tool, self.cell))
         return Call(task, run_next_here, self.started_in.copy())
 
     def _fill(self) -> None:
         """Begin calls for as long as there are places for them."""
         limit = self.agent.max_parallel_calls
         while self._line and (limit is None or len(self._calls) < limit):
-            call = self._line.popleft()
-            order = call.order
-            call.set_out(deadline_of(order.tool))
-            self._calls[order.call.id] = call
-            self.log.note(order.call)
-            call.reply.when_done(partial(self._call_over, call))
-            if call.reply.done:  # it was given up in this very moment
-                order.returned = True
-                continue
-            try:
-                call.begin()
-            except BaseException as cause:  # nobody else would end it
-                call.reply.fail(cause)
+            self._begin_call(self._new_call(self._line.pop()))
+
+    def _begin_call(self, call: Call) -> None:
+        order = call.order
+        self._calls[order.call.id] = call
+        if self.scope.cancelled:  # in this very moment: the calls before were given up
+            call.give_up(cancelled(self))
+        call.has_begun = True
+        self.log.note(order.call)
+        call.reply.when_done(partial(self._call_over, call))
+        if call.reply.done:
+            order.returned = True
+            return
+        try:
+            call.begin()
+        except BaseException as cause:  # nobody else would end it
+            call.reply.fail(cause)
+        if order.deadline is not None and order.deadline < self.mailbox.alarm_at:
             self.watch(call.next_look)
 
     def _call_over(self, call: Call) -> None:
@@ -294,16 +308,20 @@ class AgentRunActor(RunTurns, WorkingRun):
             isinstance(came, ToolResult) and came.is_error and failure_of(self.agent.run_spec, came) is not None
         )
         if is_last:
-            why, line = RunCancelled(f"{call.order.call.name} failed, and that ends the run"), self._line
-            self._line = deque()
-            for each in line:
-                each.give_up(why)
-                self._note_over(each)
-            give_up(list(self._calls.values()), why)
-        else:
+            self._end_early(RunCancelled(f"{call.order.call.name} failed, and that ends the run"))
+        elif self._line:
             self._fill()
         if not self._calls and not self._line:
             self._end_round()
+
+    def _end_early(self, why: UnderstudyError) -> None:
+        """Wait for no more calls of the round."""
+        line, self._line = self._line, []
+        for each in reversed(line):
+            call = self._new_call(each)
+            call.give_up(why)
+            self._note_over(call)
+        give_up(list(self._calls.values()), why)
 
     def _note_over(self, call: Call) -> ToolResult | Paused:
         executed = call.executed()
@@ -317,10 +335,10 @@ class AgentRunActor(RunTurns, WorkingRun):
 
     def _end_round(self) -> None:
         """Take the results of all calls that were made together, in their order."""
-        self._untie()
-        round_ = self.state.running.state.round
-        made = () if round_ is None else round_.calls
-        results, self._executed = [self._executed[call.id] for call in made if call.id in self._executed], {}
+        executed, self._executed = self._executed, {}
+        results = list(executed.values())
+        if len(results) > 1:
+            results = [executed[call.id] for call in self.state.open_calls if call.id in executed]
         if self._circle is not None:
             return self._begin(Fail(self, self._circle))
         stop = self.delegated.stopped_by(results, self.raised) if self.delegated else None
@@ -358,14 +376,18 @@ class AgentRunActor(RunTurns, WorkingRun):
 
     def let_go_of_works(self, cancels: bool) -> None:
         self._work = None
-        calls, self._calls, self._line = list(self._calls.values()), {}, deque()
-        if not (calls and cancels):
+        self._line = []
+        if not (self._calls and cancels):  # else the scope gives the calls up
             self._untie()
-            safely(self, self._give_up, calls)
+            if self._calls:
+                safely(self, self._give_up)
 
-    def _give_up(self, calls: Sequence[Call]) -> None:
-        if calls:
-            give_up(calls, cancelled(self))
+    def _give_up(self) -> None:
+        """Wait for the calls no longer; on the thread that cancels the scope of the run, or in the turn that ends the run."""
+        calls = list(self._calls.values())
+        if self.phase != "running":
+            self._calls = {}
+        give_up(calls, cancelled(self))
 
     def _let_go(self, given_up: bool) -> None:
         """Keep what came of calls; those under way are not made again."""

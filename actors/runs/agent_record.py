@@ -292,6 +292,12 @@ class AgentRunRecord(RunRecord):
                 self._check(epoch)
                 self.machine = made
 
+    @property
+    def opens_at_once(self) -> bool:
+        """Whether `prepared` asks no store, no memory and no code of users."""
+        has_memory = self.lease is not None and self.lease.memory is not None
+        return isinstance(self.agent.system_prompt, str) and not has_memory and not self.has_session_to_load
+
     def prepared(self, epoch: int) -> tuple[Sequence[Message], str]:
         """Load the session, and return the conversation so far and the system prompt. Runs user code, and blocks for stores."""
         self.load_session(epoch)

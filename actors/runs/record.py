@@ -421,6 +421,11 @@ class RunRecord(Ownership, ABC):
         rows, written = self.machine_rows(part.written, begins, next_event(self, part))
         return rows + run_rows(self, part), written
 
+    @property
+    def has_session_to_load(self) -> bool:
+        """Whether the store may have values for the session, and nobody has looked."""
+        return self.stored is None and not self.is_inner and self.host.sessions.has_values
+
     def load_session(self, epoch: int) -> None:
         """Have the run begin with what the store has for it, once; for the driver that holds `epoch`.
 
@@ -428,7 +433,7 @@ class RunRecord(Ownership, ABC):
             Stale: the run is over or in other hands.
             StoreError: the store failed; a run with a journal is left.
         """
-        if self.stored is not None or self.is_inner or not self.host.sessions.has_values:
+        if not self.has_session_to_load:
             return
         if not self.host.sessions.is_quick:
             self.begin_step(epoch, "loading its session")
