@@ -31,16 +31,19 @@ class End:
 
     Attributes:
         cancels: whether the scope of the run is cancelled next, which gives its calls up.
-        reply: whether this message ended it; set when all that the end brings is done.
+        ended: whether this message ended it.
+        error: what ending it raised.
+        over: set when all that the end brings is done, for a thread that waits; None for one that has the turn itself.
     """
 
-    __slots__ = ("cancels", "do", "ended", "reply")
+    __slots__ = ("cancels", "do", "ended", "error", "over")
 
     def __init__(self, do: Callable[[], bool], cancels: bool) -> None:
         self.do = do
         self.cancels = cancels
         self.ended = False
-        self.reply: Promise[bool] = Promise()
+        self.error: BaseException | None = None
+        self.over: Promise[None] | None = None
 
 
 class RunMailbox:
@@ -61,26 +64,22 @@ class RunMailbox:
         self.alarm: Alarm | None = None
         self.alarm_at = inf
 
-    def claim(self, message: object) -> bool:
-        """Give the turn to the calling thread, which has a message in its hand; if another one has it, the message waits there."""
+    def claim(self) -> bool:
+        """Give the turn to the calling thread, which has a message in its hand; False if another one has it."""
         with self._lock:
-            if self.turn_on == NOBODY:
+            is_free = self.turn_on == NOBODY
+            if is_free:
                 self.turn_on = get_ident()
-                return True
-            self._add(message)
-            return False
+            return is_free
 
     def put(self, message: object) -> bool:
         """Have a message wait; whether the caller must have a thread take the turn."""
         with self._lock:
-            self._add(message)
+            (self._ends if isinstance(message, End) else self._others).append(message)
             is_free = self.turn_on == NOBODY
             if is_free:
                 self.turn_on = PROMISED
             return is_free
-
-    def _add(self, message: object) -> None:
-        (self._ends if isinstance(message, End) else self._others).append(message)
 
     def take(self) -> object | None:
         """Return the next message; after None, for which there is none, the caller has the turn no more."""
@@ -131,8 +130,10 @@ class RunTurns(RunRecord):
 
     def hear(self, message: object) -> None:
         """Take a message from a thread that has done its work: it takes the actor's turn, if nobody has it."""
-        if self.mailbox.claim(message):
+        if self.mailbox.claim():
             self._take_turn(message)
+        elif self.mailbox.put(message):  # it was given back in this very moment
+            self.run_turns()
 
     def post(self, message: object) -> None:
         """Take a message from a thread that has more to do, or waits for the run: another one takes the turn."""
@@ -217,30 +218,40 @@ class RunTurns(RunRecord):
         message = End(do, cancels=epoch is None)
         if self.mailbox.turn_on == get_ident():  # a handler of log lines ends it
             self._handle_end(message)
-            return message.ended
-        thread = here()
-        if thread is None:
-            self.post(message)
-        elif self.mailbox.claim(message):
+        elif here() is not None and self.mailbox.claim():
             self._take_turn(message)
             start_next_thread()  # what this thread is at may go on for long
-        elif thread.next is self:
-            thread.next = None  # it was this thread that was to take the turn
+        else:
+            self._wait_for(message)
+        if message.error is not None:
+            raise message.error
+        return message.ended
+
+    def _wait_for(self, message: End) -> None:
+        """Have another thread end the run, or this one if it was to take the turn."""
+        message.over = Promise()
+        is_free, thread = self.mailbox.put(message), here()
+        if thread is None:
+            if is_free:
+                submit(self)
+        elif is_free or thread.next is self:
+            if not is_free:
+                thread.next = None  # it was this thread that was to take the turn
             self.run_turns()
             start_next_thread()
-        return message.reply.get()
+        message.over.wait()
 
     def _handle_end(self, message: End) -> None:
         after = self.mailbox.after
         try:
-            ended = message.ended = message.do()
+            message.ended = message.do()
         except BaseException as error:
-            after.append(partial(message.reply.fail, error))
-            return
-        if ended:
+            message.error = error
+        if message.ended:
             self._call_off_alarm()
             self.let_go_of_works(message.cancels)
-        after.append(partial(message.reply.set, ended))
+        if message.over is not None:
+            after.append(partial(message.over.set, None))
 
     def complete(self, ending: Outcome[object] | BaseException) -> None:
         self.mailbox.after.append(partial(super().complete, ending))
