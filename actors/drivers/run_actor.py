@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from understudy.actors.run_view.errors import cancelled
 from understudy.actors.run_view.failsafe import safely
-from understudy.actors.run_view.log import Finished, RunLogEntry
+from understudy.actors.run_view.log import Finished
 from understudy.actors.runs.context_changes import note_changes
 from understudy.actors.threads.pool import run_next_here
 from understudy.actors.tools.batch_call import Call
@@ -26,8 +26,6 @@ from understudy.orchestration.agent.tool_failures import failure_of
 from understudy.orchestration.agent.turns import refusals
 from understudy.orchestration.runs import events as e
 from understudy.orchestration.runs.agent_state import AgentLineState
-from understudy.vocabulary.context.account import Account
-from understudy.vocabulary.context.budget import Spending
 from understudy.vocabulary.messages import ModelTurn, ToolCall, ToolResult
 
 from .callbacks import note_guarded
@@ -50,10 +48,6 @@ from .works import (
 
 if TYPE_CHECKING:
     from understudy.vocabulary.answers.output_type import CheckedOutput
-
-
-def _counting_in(account: Account) -> Callable[[Spending], Account]:
-    return lambda figures: account
 
 
 class AgentRunActor(RunTurns, WorkingRun):
@@ -97,7 +91,7 @@ class AgentRunActor(RunTurns, WorkingRun):
         """The answer of the last turn, if it had one to check."""
         self.overflow = None
         self.timed_model = (None, None)
-        self.state = AgentLineState(self.agent.run_spec, open_account=_counting_in(self.account))
+        self.state = AgentLineState(self.agent.run_spec, account=self.account)
         if self.machine is None:
             self.state.apply(
                 e.Accepted(self.agent.id, "", self.input if isinstance(self.input, str) else tuple(self.input))
@@ -124,13 +118,14 @@ class AgentRunActor(RunTurns, WorkingRun):
         """Begin the work that is due."""
         state = self.state
         try:
-            if self.machine is None and self.opens_at_once:
-                history, system = self.prepared(self.epoch)
-                self._open(e.Opened(tuple(history), system))
-            kind = state.due()[0].kind
+            kind = state.kind_due()
             if kind == "round":
                 state.apply(e.RoundBegan())
-                kind = state.due()[0].kind
+                kind = state.kind_due()
+            elif kind == "open" and self.opens_at_once:
+                history, system = self.prepared(self.epoch)
+                self._open(e.Opened(tuple(history), system))
+                kind = state.kind_due()
             if kind == "call":
                 self._make_calls()
             else:
@@ -328,9 +323,11 @@ class AgentRunActor(RunTurns, WorkingRun):
         came, made = executed[0], call.order.call
         self._executed[made.id] = executed
         if isinstance(came, ToolResult):
-            told: list[RunLogEntry] = [call.order.finished(came)] if call.has_begun else [made, Finished(made, came)]
-            for fact in told:
-                self.log.note(fact)
+            if call.has_begun:
+                self.log.note(call.order.finished(came))
+            else:
+                self.log.note(made)
+                self.log.note(Finished(made, came))
         return came
 
     def _end_round(self) -> None:
@@ -342,12 +339,11 @@ class AgentRunActor(RunTurns, WorkingRun):
         if self._circle is not None:
             return self._begin(Fail(self, self._circle))
         stop = self.delegated.stopped_by(results, self.raised) if self.delegated else None
-        self._take([each for each in results if stop is None or each[0].call_id != stop[0]])
         if stop is None:
-            self._go_on()
-        else:
-            self._begin(FailOfSubAgent(self, stop[1]))
-        return None
+            self._take(results)
+            return self._go_on()
+        self._take([each for each in results if each[0].call_id != stop[0]])
+        return self._begin(FailOfSubAgent(self, stop[1]))
 
     def _take(self, results: Sequence[Executed]) -> None:
         self.commit_changes(results)

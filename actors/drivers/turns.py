@@ -23,7 +23,6 @@ from understudy.vocabulary.runs.handles import RunPhase
 from understudy.vocabulary.runs.outcomes import Outcome
 
 START, TIME_UP = "start", "time is up"
-NOBODY, PROMISED = 0, -1  # In place of the id of a thread: nobody has the turn, or a thread is about to have it.
 
 
 class End:
@@ -47,54 +46,41 @@ class End:
 
 
 class RunMailbox:
-    """The messages of a run's actor that wait, and who has its turn. Most never wait: who brings one takes the turn with it."""
+    """The messages of a run's actor that wait, and its turn. Most never wait: who brings one takes the turn with it.
 
-    __slots__ = ("_ends", "_lock", "_others", "after", "alarm", "alarm_at", "turn_on")
+    Attributes:
+        turn: held by the thread that has the turn, or for one that is about to have it.
+        turn_on: the id of the thread that is at a message; 0 while none is.
+        after: what is to be done when the turn is given back, because code of users may run there.
+    """
+
+    __slots__ = ("_waiting", "after", "alarm", "alarm_at", "turn", "turn_on")
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        """Guards the messages and the turn: a message and the last `take` never miss each other."""
-        self._ends: list[object] = []
-        """Taken before the others."""
-        self._others: list[object] = []
-        self.turn_on = NOBODY
-        """The id of the thread that has the turn."""
+        self.turn = threading.Lock()
+        self.turn_on = 0
+        self._waiting: list[object] = []
         self.after: list[Callable[[], object]] = []
-        """What is to be done when the turn is given back, because code of users may run there."""
         self.alarm: Alarm | None = None
         self.alarm_at = inf
 
-    def claim(self) -> bool:
-        """Give the turn to the calling thread, which has a message in its hand; False if another one has it."""
-        with self._lock:
-            is_free = self.turn_on == NOBODY
-            if is_free:
-                self.turn_on = get_ident()
-            return is_free
-
     def put(self, message: object) -> bool:
-        """Have a message wait; whether the caller must have a thread take the turn."""
-        with self._lock:
-            (self._ends if isinstance(message, End) else self._others).append(message)
-            is_free = self.turn_on == NOBODY
-            if is_free:
-                self.turn_on = PROMISED
-            return is_free
+        """Have a message wait, an end before all others; whether the caller must have a thread take the turn."""
+        # First the message: a thread that has given the turn back looks for messages once more.
+        if isinstance(message, End):
+            self._waiting.insert(0, message)
+        else:
+            self._waiting.append(message)
+        return self.turn.acquire(False)
 
     def take(self) -> object | None:
         """Return the next message; after None, for which there is none, the caller has the turn no more."""
-        with self._lock:
-            waiting = self._ends or self._others
-            if waiting:
-                self.turn_on = get_ident()
-                return waiting.pop(0)
-            self.turn_on = NOBODY
-            return None
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no message waits."""
-        return not (self._ends or self._others)
+        while not self._waiting:
+            self.turn_on = 0
+            self.turn.release()
+            if not self._waiting or not self.turn.acquire(False):
+                return None
+        return self._waiting.pop(0)
 
 
 class RunTurns(RunRecord):
@@ -130,7 +116,7 @@ class RunTurns(RunRecord):
 
     def hear(self, message: object) -> None:
         """Take a message from a thread that has done its work: it takes the actor's turn, if nobody has it."""
-        if self.mailbox.claim():
+        if self.mailbox.turn.acquire(False):  # a named argument takes twice as long
             self._take_turn(message)
         elif self.mailbox.put(message):  # it was given back in this very moment
             self.run_turns()
@@ -164,9 +150,10 @@ class RunTurns(RunRecord):
     def _take_turn(self, message: object) -> None:
         """Handle this message and those that wait; then, without the turn, do what the end of the run brings."""
         mailbox = self.mailbox
-        after = list[Callable[[], object]]()
+        after: list[Callable[[], object]] = []
         following: object | None = message
         while following is not None:
+            mailbox.turn_on = get_ident()
             try:
                 self._handle(following)
             except BaseException as failure:  # a fault of the runtime's own: the run must not hang
@@ -174,9 +161,9 @@ class RunTurns(RunRecord):
             if mailbox.after:
                 after += mailbox.after
                 mailbox.after = []
-            if not mailbox.is_empty:
-                start_next_thread()  # else the work for this thread would wait for all messages
             following = mailbox.take()
+            if following is not None:
+                start_next_thread()  # else the work for this thread would wait for all messages
         for each in after:
             each()
 
@@ -218,7 +205,7 @@ class RunTurns(RunRecord):
         message = End(do, cancels=epoch is None)
         if self.mailbox.turn_on == get_ident():  # a handler of log lines ends it
             self._handle_end(message)
-        elif here() is not None and self.mailbox.claim():
+        elif here() is not None and self.mailbox.turn.acquire(False):
             self._take_turn(message)
             start_next_thread()  # what this thread is at may go on for long
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 from understudy.errors import ProtocolViolation
 from understudy.orchestration.agent.feed_checks import check_results, check_turn
@@ -12,9 +12,10 @@ from understudy.orchestration.agent.rounds import close_if_complete, put_in_doub
 from understudy.orchestration.agent.rulings import unguarded, unreviewed
 from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.agent.spec import RunSpec
-from understudy.orchestration.agent.state import RunState
+from understudy.orchestration.agent.state import RunState, ToolRound
 from understudy.orchestration.agent.steps import CallModel
 from understudy.orchestration.agent.tool_failures import end_if_failed
+from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.context.budget import Spending, narrowed
 from understudy.vocabulary.context.overlays import SessionOverlay
 from understudy.vocabulary.messages import ModelTurn, ToolCall
@@ -54,9 +55,6 @@ from .events import (
 )
 from .state import OF_ALL, Due, Handlers, LineState, Lookup, OpenAccount, Tally, handlers, unknown
 
-_FOUND = ("problems", "resolutions", "approvals", "met", "output_problem")
-"""What a turn is taken with, by the names of the event and of the machine."""
-
 
 class AgentLineState(LineState):
     """What an agent's run has come to.
@@ -64,12 +62,12 @@ class AgentLineState(LineState):
     Args:
         definition: the rules that the line is written under.
         definitions: returns the rules with a digest, for lines whose rules changed.
-        open_account: makes the account; that of a line that is replayed asks nothing.
+        account: that of a live run; the account of a line that is replayed asks nothing.
     """
 
-    def __init__(self, definition: RunSpec, definitions: Lookup = unknown, open_account: OpenAccount = Tally) -> None:
+    def __init__(self, definition: RunSpec, definitions: Lookup = unknown, account: Account | None = None) -> None:
         super().__init__()
-        self._open_account = open_account
+        self._live = account
         self.definition = definition
         self._definitions = definitions
         self.machine: AgentRun | None = None
@@ -108,38 +106,51 @@ class AgentLineState(LineState):
     # --- what is to be done
 
     def due(self) -> list[Due]:
+        kind = self.kind_due()
+        match kind:
+            case "call":
+                return [Due(kind, call_id) for call_id in self._open]
+            case "model" | "judge":
+                return [Due(kind, str(self.running.state.turns + 1))]
+            case "guard" | "review" | "round":
+                return [Due(kind, str(self.running.state.turns))]
+            case _:
+                return [Due(kind)] if kind else []
+
+    def kind_due(self) -> str:
+        """Return the kind of what is due, which is the same for all of it; empty if nothing is."""
         state = self._state
         if self.ended is not None or self.asked is not None:
-            return []
+            return ""
         if state is None:
-            return [Due("open")]
-        if state.round is not None and self.definition.watched:
-            if unguarded(state.round):
-                return [Due("guard", str(state.turns))]
-            if unreviewed(state.round):
-                return [Due("review", str(state.turns))]
+            return "open"
+        round_ = state.round
+        if round_ is not None and self.definition.watched:
+            if unguarded(round_):
+                return "guard"
+            if unreviewed(round_):
+                return "review"
         match state.phase:
             case "model":
-                return [Due("model" if self.turn_came is None else "judge", str(state.turns + 1))]
+                return "model" if self.turn_came is None else "judge"
             case "tools":
-                return self._due_of_round(state)
+                assert round_ is not None
+                return self._kind_in_round(round_)
             case "input":
-                return [Due("ask")]
+                return "ask"
             case "done" | "incomplete":
-                return [Due("finish")]
+                return "finish"
             case "failed" | "bad_output":
-                return [Due("fail")]
+                return "fail"
 
-    def _due_of_round(self, state: RunState) -> list[Due]:
-        round_ = state.round
-        assert round_ is not None
+    def _kind_in_round(self, round_: ToolRound) -> str:
         if not round_.admitted:
-            return [Due("round", str(state.turns))]
+            return "round"
         if self._open:
-            return [Due("call", call_id) for call_id in self._open]
+            return "call"
         if round_.is_complete():  # its last calls were cut off; the request closes it
-            return [Due("model", str(state.turns + 1))]
-        return [] if self.results else [Due("ask")]
+            return "model"
+        return "" if self.results else "ask"
 
     @property
     def open_calls(self) -> list[ToolCall]:
@@ -184,7 +195,10 @@ class AgentLineState(LineState):
     # --- the beginning
 
     def _accept(self, event: Accepted) -> None:
-        self.account = self._open_account(Spending(budget=narrowed(self.definition.budget, event.budget)))
+        if self._live is not None:
+            self.account = self._live
+        else:
+            self.account = Tally(Spending(budget=narrowed(self.definition.budget, event.budget)))
         self.accepted = event
         self.session = SessionOverlay(event.session)
 
@@ -241,9 +255,16 @@ class AgentLineState(LineState):
 
     def _turn_taken(self, event: TurnTaken) -> None:
         machine = self.running
-        about: dict[str, Any] = {name: found for name in _FOUND if (found := getattr(event, name)) is not None}
-        if about:
-            machine.model_response(event.turn, **about)
+        judged = event.problems is not None or event.resolutions is not None or event.approvals is not None
+        if judged or event.met is not None or event.output_problem is not None:
+            machine.model_response(
+                event.turn,
+                problems=event.problems,
+                resolutions=event.resolutions,
+                approvals=event.approvals,
+                met=event.met,
+                output_problem=event.output_problem,
+            )
         else:
             machine.checked_response(event.turn)
         self._after_turn(event)
@@ -293,7 +314,8 @@ class AgentLineState(LineState):
     def _result_came(self, event: ResultCame) -> None:
         call_id = event.result.call_id
         check_results([event.result])
-        self._check_open("a result", call_id)
+        if call_id not in self._open:
+            self._check_open("a result", call_id)
         self.results[call_id] = event
         self._left(call_id)
 
@@ -312,7 +334,8 @@ class AgentLineState(LineState):
             given = [self.results[call.id] for call in round_.calls if call.id in self.results]
             self.results = {}
             for each in given:
-                self.lay(each.changes)
+                if each.changes is not None:
+                    self.lay(each.changes)
             machine.tool_results([each.result for each in given])
         self._look()
 

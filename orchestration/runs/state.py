@@ -174,10 +174,9 @@ class LineState(ABC):
             Exception: what the event has does not fit the machine. No error changes anything.
         """
         kind, context = type(event), self.context
+        if kind is Accepted or not self._has_begun:
+            self._check_first(kind)
         told = 0 if context is None else len(context.news)
-        if kind is Accepted if self._has_begun else kind not in (Accepted, Migrated):
-            place = "in the middle" if self._has_begun else "at the beginning"
-            raise ProtocolViolation(f"{kind.__name__} {place} of a line, which begins with Accepted, once")
         handler = self.table.get(kind)
         if isinstance(self.account, Tally):  # that of a live run was charged
             self._count(event, self.account, handler)
@@ -186,6 +185,11 @@ class LineState(ABC):
         if told and self.context is not None:
             del self.context.news[:told]
         self._has_begun = True
+
+    def _check_first(self, kind: type[RunEvent]) -> None:
+        if self._has_begun or kind not in (Accepted, Migrated):
+            place = "in the middle" if self._has_begun else "at the beginning"
+            raise ProtocolViolation(f"{kind.__name__} {place} of a line, which begins with Accepted, once")
 
     def _count(self, event: RunEvent, tally: Tally, handler: Callable[[Any, Any], None] | None) -> None:
         spent: Spent | None = getattr(event, "spent", None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import MISSING, Field, fields
 from functools import update_wrapper
 from types import FunctionType
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_origin
 
 C = TypeVar("C", bound=type)
 
@@ -54,7 +54,8 @@ def _value(field: Field[Any], used: dict[str, object]) -> str:
     """Return the source of the value for a slot."""
     name = field.name
     if field.default_factory is not MISSING:
-        used[f"_make_{name}"] = field.default_factory
+        # `dict[str, int]()` takes five times as long as `dict()`.
+        used[f"_make_{name}"] = get_origin(field.default_factory) or field.default_factory
         return f"_make_{name}() if {name} is _unset else {name}" if field.init else f"_make_{name}()"
     if "takes_list" in field.metadata:
         return f"tuple({name}) if type({name}) is list else {name}"
