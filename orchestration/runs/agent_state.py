@@ -276,8 +276,9 @@ class AgentLineState(LineState):
     def _after_turn(self, event: TurnTaken | TurnRuled) -> None:
         self.lay(event.changes)
         self.turn_came = None
-        self.results = {}
-        self._look()
+        if self.results or self._open or self.under_way:  # of calls that were cut off
+            self.results = {}
+            self._look()
 
     def _turn_lost(self, event: TurnLost) -> None:
         self.running.write_off(event.partial)
@@ -329,15 +330,16 @@ class AgentLineState(LineState):
 
     def _take_results(self, _: ResultsTaken | None = None) -> None:
         machine = self.running
-        round_ = machine.state.round
-        if self.results and round_ is not None:
-            given = [self.results[call.id] for call in round_.calls if call.id in self.results]
+        state = machine.state
+        if self.results and state.round is not None:
+            given = [self.results[call.id] for call in state.round.calls if call.id in self.results]
             self.results = {}
             for each in given:
                 if each.changes is not None:
                     self.lay(each.changes)
             machine.tool_results([each.result for each in given])
-        self._look()
+        if state.round is not None or self._open or self.under_way:
+            self._look()
 
     def _cut(self, event: CallsCut) -> None:
         self._take_results()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from types import TracebackType
 
@@ -9,6 +10,7 @@ import pytest
 
 from tests.support.scripts import WAIT, eventually
 from understudy.actors.cells.mailbox import MailboxQueue, Put
+from understudy.actors.drivers.turns import End, RunMailbox
 
 
 def test_the_first_message_wakes_and_the_next_does_not() -> None:
@@ -196,3 +198,75 @@ def test_who_waits_for_room_gets_that_of_what_is_taken_out() -> None:
 
     waiting.join(WAIT)
     assert puts == [Put.QUEUED]
+
+
+# --- the mailbox of a run
+
+
+def test_the_end_of_a_run_is_taken_before_what_came_first() -> None:
+    mailbox, end = RunMailbox(), End(lambda: True, cancels=False)
+
+    assert [mailbox.put("a"), mailbox.put("b"), mailbox.put(end)] == [True, False, False]
+    assert [mailbox.take() for _ in range(4)] == [end, "a", "b", None]
+    assert mailbox.put("c")
+
+
+class LetsOneIn:
+    """The turn of a run, to which a message comes right before the turn is given back."""
+
+    def __init__(self, mailbox: RunMailbox, late: str) -> None:
+        self._mailbox, self._late = mailbox, [late]
+        self._lock = threading.Lock()
+        self.refused: list[str] = []
+
+    def acquire(self, blocking: bool) -> bool:
+        return self._lock.acquire(blocking)
+
+    def release(self) -> None:
+        self.refused += [late for late in self._late if not self._mailbox.put(late)]
+        self._late = []
+        self._lock.release()
+
+
+def test_a_message_to_a_run_that_comes_when_the_turn_is_given_back_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    mailbox = RunMailbox()
+    turn = LetsOneIn(mailbox, "late")
+    monkeypatch.setattr(mailbox, "turn", turn)
+
+    assert mailbox.put("first")
+    assert [mailbox.take() for _ in range(3)] == ["first", "late", None]
+    assert turn.refused == ["late"], "nobody else was to take it"
+
+
+def test_messages_to_a_run_that_race_are_each_taken_once_and_one_at_a_time() -> None:
+    mailbox, go = RunMailbox(), threading.Barrier(4)
+    taken: list[object] = []
+    at_a_message, clashes = threading.Lock(), list[object]()
+
+    def send(sender: int) -> None:
+        go.wait(WAIT)
+        for number in range(500):
+            if mailbox.put(f"{sender} {number:03}"):
+                take_turn()
+
+    def take_turn() -> None:
+        while (message := mailbox.take()) is not None:
+            if not at_a_message.acquire(blocking=False):
+                clashes.append(message)
+                continue
+            taken.append(message)
+            at_a_message.release()
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=send, args=(sender,), daemon=True) for sender in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(WAIT)
+    finally:
+        sys.setswitchinterval(interval)
+
+    assert not clashes
+    assert sorted(map(str, taken)) == [f"{sender} {number:03}" for sender in range(4) for number in range(500)]
