@@ -16,7 +16,7 @@ from concurrent.futures import CancelledError
 from logging import ERROR
 from typing import Any
 
-from understudy.actors.threads.pool import here, start_next_thread, submit
+from understudy.actors.threads.pool import here, run_next_here, start_next_thread, submit
 from understudy.actors.threads.promise import Late, Promise
 from understudy.diagnostics import emit
 from understudy.errors import ActorError, AgentCrashed, AgentDown, MailboxFull, in_words
@@ -90,6 +90,7 @@ class Cell(PykkaCell):
         system: bool = False,
         context: contextvars.Context | None = None,
         on_lost: Callable[[BaseException], object] | None = None,
+        last: bool = False,
     ) -> None:
         """Send and go on.
 
@@ -98,8 +99,14 @@ class Cell(PykkaCell):
             system: use the queue that is served first and is never full.
             context: the context variables to handle it in.
             on_lost: called with the reason if the message is never handled, or its handling fails.
+            last: whether the calling thread has nothing more to do, and may run the actor next.
         """
-        self._deliver(new_envelope(message, None, None, context, on_lost), system)
+        envelope = new_envelope(message, None, None, context, on_lost)
+        put = self._mailbox.put(envelope, system=system)
+        if last and put is WAKE:
+            run_next_here(self)
+        else:
+            self._sent(envelope, put)
 
     def ask(
         self,

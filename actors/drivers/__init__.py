@@ -12,6 +12,7 @@ The record keeps each answer until it is fed, so that the next driver does not a
 `run_actor` will take the place of these drivers; today only tests use it (`pytest --actors`), for runs of agents without a store.
 The actor of a run hears what came of its `works`, applies the events that they return, and begins the works that are due. A
 work may block and may run user code; the actor does neither. `turns` has the mailbox, the turn and the end that actors share.
+No thread waits for the run of a sub-agent: the one that ends it brings the run around it back (`sub_calls`).
 
 A driver that fails or hangs loses the run: the epoch is raised, a new driver goes on from the record, and whatever
 the old one still feeds is refused with `Stale`. A driver that comes to the end tells the host of its record.

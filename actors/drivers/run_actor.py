@@ -19,16 +19,19 @@ from understudy.actors.run_view.log import Finished
 from understudy.actors.runs.context_changes import note_changes
 from understudy.actors.threads.pool import run_next_here
 from understudy.actors.tools.batch_call import Call
+from understudy.actors.tools.executor import LentTurn
 from understudy.actors.tools.tool_call import Executed, Paused, ToolCallTask, deadline_of
 from understudy.errors import CircularAgentCall, RunCancelled, UnderstudyError
 from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.agent.tool_failures import failure_of
 from understudy.orchestration.agent.turns import refusals
+from understudy.orchestration.definitions.sub_agent import SubAgent
 from understudy.orchestration.runs import events as e
 from understudy.orchestration.runs.agent_state import AgentLineState
 from understudy.vocabulary.messages import ModelTurn, ToolCall, ToolResult
 
 from .callbacks import note_guarded
+from .sub_calls import SubAgentTurn
 from .turns import START, RunMailbox, RunTurns
 from .works import (
     AskModel,
@@ -259,7 +262,8 @@ class AgentRunActor(RunTurns, WorkingRun):
     def _new_call(self, call: ToolCall) -> Call:
         tool = self.agent.tools_by_name[call.name]
         task = ToolCallTask(self, tool, call, deadline_of(tool), self.host.executors.of(tool, self.cell))
-        return Call(task, run_next_here, self.started_in.copy())
+        turn = SubAgentTurn if isinstance(tool, SubAgent) else LentTurn
+        return Call(task, run_next_here, self.started_in.copy(), turn)
 
     def _fill(self) -> None:
         """Begin calls for as long as there are places for them."""

@@ -29,7 +29,7 @@ class End:
     """A message: end the run, or its stay here.
 
     Attributes:
-        cancels: whether the scope of the run is cancelled next, which gives its calls up.
+        cancels: whether it comes from outside: the scope of the run is cancelled next, which gives its calls up.
         ended: whether this message ended it.
         error: what ending it raised.
         over: set when all that the end brings is done, for a thread that waits; None for one that has the turn itself.
@@ -207,7 +207,8 @@ class RunTurns(RunRecord):
             self._handle_end(message)
         elif here() is not None and self.mailbox.turn.acquire(False):
             self._take_turn(message)
-            start_next_thread()  # what this thread is at may go on for long
+            if message.cancels:
+                start_next_thread()  # what this thread is at may go on for long
         else:
             self._wait_for(message)
         if message.error is not None:
@@ -225,7 +226,8 @@ class RunTurns(RunRecord):
             if not is_free:
                 thread.next = None  # it was this thread that was to take the turn
             self.run_turns()
-            start_next_thread()
+            if message.cancels:
+                start_next_thread()
         message.over.wait()
 
     def _handle_end(self, message: End) -> None:

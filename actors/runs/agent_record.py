@@ -39,7 +39,7 @@ from .ownership import Stale
 from .record import RunRecord
 from .resumption import extend_agent, why_agent_takes_none
 from .run_callbacks import context_of, tell_error_elsewhere
-from .sub_agents import DelegatedRuns, delegate
+from .sub_agents import DelegatedRuns, delegate, run_of_call
 
 if TYPE_CHECKING:
     from understudy.actors.actor.actor_cell import ActorCell
@@ -277,9 +277,13 @@ class AgentRunRecord(RunRecord):
 
     def delegate(self, order: ToolCallTask, sub_agent: SubAgent, task: str) -> Executed:
         """Carry out a call of a sub-agent on this thread, which waits for the sub-agent's run."""
+        return delegate(self, order, sub_agent, self.run_of_call(order, sub_agent, task))
+
+    def run_of_call(self, order: ToolCallTask, sub_agent: SubAgent, task: str) -> RunRecord:
+        """Return the run that a call of a sub-agent is, which has not begun here."""
         with self.lock:
             paused = None if self.machine is None else self.machine.child(order.call.id)
-        return delegate(self, order, sub_agent, task, paused, self.delegated)
+        return run_of_call(self, order, sub_agent, task, paused, self.delegated)
 
     # --- for the driver that holds `epoch`; each raises `Stale` to any other
 

@@ -117,8 +117,8 @@ class RunHost(Protocol[R]):
         """Return the record with which a run that was saved as text goes on."""
         ...
 
-    def launch(self, record: R) -> None:
-        """Start a run that was prepared; returns at once."""
+    def launch(self, record: R, *, last: bool = False) -> None:
+        """Start a run that was prepared; returns at once. With `last` the calling thread has nothing more to do and may be used."""
         ...
 
     def drive(self, record: R, epoch: int, *, last: bool = False) -> None:

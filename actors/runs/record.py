@@ -15,6 +15,7 @@ from understudy.actors.run_view.failsafe import safely
 from understudy.actors.run_view.log import Finished, RunLog
 from understudy.actors.run_view.run_lines import RunLines, lines_of
 from understudy.actors.stores.database import may_pass
+from understudy.actors.threads.pool import start_next_thread
 from understudy.actors.threads.promise import Promise
 from understudy.errors import CircularAgentCall, StoreError, UnderstudyError
 from understudy.orchestration.journal.places import key_of_call
@@ -553,6 +554,8 @@ class RunRecord(Ownership, ABC):
             safely(self, self._wind_up, ending, doing, driver if epoch is None else None, keep)
         finally:  # also at a Ctrl-C, which comes where a call ends
             self.complete(ending)
+        if epoch is None:
+            start_next_thread()  # a run around it may be next on this thread, and what that is at may go on for long
         return True
 
     def complete(self, ending: Outcome[object] | BaseException) -> None:
@@ -611,6 +614,7 @@ class RunRecord(Ownership, ABC):
     def lost(self, error: BaseException) -> None:
         """End the run because the message that was to start it could not be handled."""
         self.host.endings.fail(self, error, self.epoch)
+        start_next_thread()  # as at an end from outside
 
     def must_not_wait(self, error: BaseException) -> None:
         """End the run because it may not wait for its conversation; if a store cannot be asked, a run with a journal is left."""

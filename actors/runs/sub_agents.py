@@ -79,15 +79,15 @@ def _settled(record: ToolRun, machine: AgentRun, call_id: str, child: RunRecord)
     return executed(record, call, record.agent.tools_by_name[call.name], child, outcome)
 
 
-def delegate(
+def run_of_call(
     record: RunRecord,
     order: ToolCallTask,
     sub_agent: SubAgent,
     task: str,
     paused: PausedChild | None,
     under_way: DelegatedRuns,
-) -> Executed:
-    """Carry out a call of a sub-agent on this thread, which waits for the run that the call is.
+) -> RunRecord:
+    """Return the run that a call of a sub-agent is, which has not begun here.
 
     Args:
         record: the run whose call it is.
@@ -100,8 +100,7 @@ def delegate(
     Raises:
         CircularAgentCall: the sub-agent would wait for itself.
         DisallowedAgentCall: a sub-agent above does not allow it.
-        UnfinishedRun: its model stopped before its answer met a criterion.
-        UnderstudyError: whatever else its run ended with.
+        RunError: too many runs would wait for one another, or have begun one another.
     """
     runner = sub_agent.runner
     refuse_call(record, runner)
@@ -114,14 +113,21 @@ def delegate(
         child.link.permits += (sub_agent.permit,)
     under_way[order.call.id] = child
     record.log.note(Delegated(order.call.id, child.log))
-    return executed(order.record, order.call, sub_agent, child, _outcome_of(record, child))
+    return child
 
 
-def _outcome_of(record: RunRecord, child: RunRecord) -> Outcome[object]:
+def delegate(record: RunRecord, order: ToolCallTask, sub_agent: SubAgent, child: RunRecord) -> Executed:
+    """Carry out a call of a sub-agent on this thread, which waits for the run that the call is.
+
+    Raises:
+        CircularAgentCall: the sub-agent would wait for itself.
+        UnfinishedRun: its model stopped before its answer met a criterion.
+        UnderstudyError: whatever else its run ended with.
+    """
     with graph.waiting(record.ancestry, child.link):
         child.host.launch(child)  # its scope is inside of the call's: it ends at the latest with that
         child.promise.wait()
-    return child.promise.get()
+    return executed(order.record, order.call, sub_agent, child, child.promise.get())
 
 
 def executed(

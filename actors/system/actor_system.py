@@ -475,9 +475,9 @@ class ActorSystem:
 
     # --- runs, and the end
 
-    def _start_run(self, record: RunRecord, epoch: int) -> None:
+    def _start_run(self, record: RunRecord, epoch: int, last: bool) -> None:
         record.started_in.run(entered.set, self)
-        record.cell.tell(StartRun(record, epoch), on_lost=record.lost)
+        record.cell.tell(StartRun(record, epoch), on_lost=record.lost, last=last)
 
     def stop(self, timeout: float = 10.0) -> tuple[str, ...]:
         """Refuse new work, let runs end and actors stop for up to `timeout` seconds in all, and give up on the rest.

@@ -82,7 +82,8 @@ class RunManager(RunHost[RunRecord]):
 
     Args:
         prefix: what run ids begin with.
-        start: has an agent's actor start a driver for a run at an epoch; the actor calls `drive`.
+        start: has an agent's actor start a driver for a run at an epoch; the actor calls `drive`, on this thread if that
+            has nothing more to do, which the last argument says.
         actors: the actors of the system.
         events: where crashes are told.
         hung: counts work that is given up.
@@ -92,7 +93,7 @@ class RunManager(RunHost[RunRecord]):
     def __init__(
         self,
         prefix: str,
-        start: Callable[[RunRecord, int], object],
+        start: Callable[[RunRecord, int, bool], object],
         actors: Directory,
         events: EventStream,
         hung: AbandonedWork,
@@ -189,7 +190,7 @@ class RunManager(RunHost[RunRecord]):
         record.lease = self.conversations.lease(record, was_saved=True)
         return record
 
-    def launch(self, record: RunRecord) -> None:
+    def launch(self, record: RunRecord, *, last: bool = False) -> None:
         """Start a run that was prepared. Blocks for the store if the run has a journal, and raises `StoreError` then."""
         self.journaling.begin(record)
         record.started_in = copy_context()
@@ -213,7 +214,10 @@ class RunManager(RunHost[RunRecord]):
             self.journaling.leave(record)
             self.endings.cancel(record, self._why_all_cancelled, kept=self.stores)
             return
-        self._admission.enter(record)
+        if last and record.is_inner and record.lease is None:  # it stands in no line, so it begins at once
+            self._begin(record, record.epoch, last=True)
+        else:
+            self._admission.enter(record)
 
     def _admitted(self, record: RunRecord) -> None:
         # The conversation comes after the place: a run in line with its conversation in hand could block a run under way.
@@ -223,10 +227,10 @@ class RunManager(RunHost[RunRecord]):
         except BaseException as failure:
             self.endings.cannot_go_on(record, failure, record.epoch)
 
-    def _begin(self, record: RunRecord, epoch: int) -> None:
+    def _begin(self, record: RunRecord, epoch: int, *, last: bool = False) -> None:
         """Start a driver from `epoch` on for a run without one, or end the run."""
         try:
-            self._start(record, epoch)
+            self._start(record, epoch, last)
         except BaseException as failure:
             self.endings.cannot_go_on(record, failure, epoch)
 

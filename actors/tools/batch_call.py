@@ -37,12 +37,18 @@ class Call:
         order: the call.
         lend: has a thread make an attempt; `submit` if it is None.
         context: the context variables of the run, for this call alone; the present ones if it is None.
+        turn: makes the turn of an attempt.
     """
 
     def __init__(
-        self, order: ToolCallTask, lend: Callable[[Runnable], object] | None = None, context: Context | None = None
+        self,
+        order: ToolCallTask,
+        lend: Callable[[Runnable], object] | None = None,
+        context: Context | None = None,
+        turn: type[LentTurn] = LentTurn,
     ) -> None:
         self.order = order
+        self._turn = turn
         self._lend = lend
         self.reply: Promise[object] = Promise()
         self._context = copy_context() if context is None else context
@@ -146,7 +152,7 @@ class Call:
             put = refuse if order.record.caller_calls is None else order.record.caller_calls.put
             put(order, reply)
         else:
-            (self._lend or submit)(LentTurn(order, reply, self._context))
+            (self._lend or submit)(self._turn(order, reply, self._context))
 
     @property
     def next_look(self) -> float:

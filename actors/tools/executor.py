@@ -13,6 +13,7 @@ from contextvars import Context
 from functools import partial
 from logging import ERROR, WARNING
 from math import inf
+from typing import TypeAlias
 
 from understudy.actors.cells.envelope import CANCELLED, FAILED, HANDLED, Fate
 from understudy.actors.run_view.errors import NO_DEPS
@@ -53,6 +54,8 @@ OTHERS = 5.0  # Seconds during which an attempt is made again if the database re
 OTHERS_PAUSE, LONGEST_OTHERS_PAUSE = 0.005, 0.1  # Seconds before it is tried again; doubled each time.
 RETRY_PAUSE = 0.1  # Seconds before a tool that raised is tried again; doubled each time.
 
+AttemptOf: TypeAlias = Callable[[ToolCallTask], Callable[[], Executed]]
+
 
 class LentTurn:
     """The turn of a call on a lent thread, with the context variables it is given; replies with what came of it."""
@@ -73,9 +76,12 @@ class LentTurn:
         """Make the call, unless nobody waits for it any more."""
         if self._reply.done:
             self._order.came_back(CANCELLED)  # it never began, and so does not hang
-            return
+        else:
+            self._make()
+
+    def _make(self, attempt_of: AttemptOf | None = None) -> None:
         try:
-            self._reply.set(self._context.run(execute, self._order))
+            self._reply.set(self._context.run(execute, self._order, attempt_of))
         except BaseException as cause:  # no tool's, whose failure is a result
             error = AgentCrashed(f"{self._address} failed: {in_words(cause)}", actor=self._address)
             self._lost(error, cause, FAILED)
@@ -90,16 +96,16 @@ class LentTurn:
         return f"{self._order.record.run_id}/{self._order.call.id}"
 
 
-def execute(order: ToolCallTask) -> Executed:
+def execute(order: ToolCallTask, attempt_of: AttemptOf | None = None) -> Executed:
     """Run a call on this thread. What the tool raises, `SystemExit` included, becomes an error result.
 
-    Raises nothing, but on the caller's own thread what is not the tool's: Ctrl-C, an exit, a greenlet's end.
+    `attempt_of` returns what makes an attempt; the tool does if it is None. Raises nothing, but on the caller's own thread what is not the tool's: Ctrl-C, an exit, a greenlet's end.
     """
     call, fate = order.call, FAILED
     order.thread = threading.get_ident()
     token = enter_scope(order.scope)
     try:
-        executed = _attempts(order, _attempt_of(order))
+        executed = _attempts(order, (attempt_of or _attempt_of)(order))
         if not executed[0].is_error:
             fate = HANDLED
         return executed
@@ -191,7 +197,7 @@ def _attempt_of(order: ToolCallTask) -> Callable[[], Executed]:
         from .worker_pool import run_in_process
 
         return partial(run_in_process, order)
-    arguments = _checked_arguments(order)
+    arguments = checked_arguments(order)
     if isinstance(tool, SubAgent):
         return partial(order.record.delegate, order, tool, str(arguments["input"]))
     if tool.transactional:
@@ -199,7 +205,7 @@ def _attempt_of(order: ToolCallTask) -> Callable[[], Executed]:
     return partial(_attempt, order, arguments, order.scope)
 
 
-def _checked_arguments(order: ToolCallTask) -> dict[str, object]:
+def checked_arguments(order: ToolCallTask) -> dict[str, object]:
     """Return the arguments as the tool takes them: as its driver has checked them, unless others took their place."""
     tool, given = order.tool, order.call.arguments
     # Taken out: an attempt that hangs may still hold what is in them, and another one begins with its own.

@@ -47,6 +47,7 @@ class Paused:
     is_error: ClassVar[bool] = False
 
 
+NO_THREAD = -1
 Executed: TypeAlias = tuple[ToolResult | Paused, SessionOverlay | None]
 """The result, and what the call changed in the session; None when the call failed, or is not over."""
 
@@ -187,7 +188,7 @@ class ToolCallTask:
         returned: whether the tool came back, which one that hangs may never do.
         since: when the first attempt began.
         superseded: whether the call is tried again meanwhile.
-        thread: who runs it; 0 before that.
+        thread: who runs it; 0 before that, `NO_THREAD` while it is a run that nobody waits for.
         transaction: that of the call, if its tool is transactional.
     """
 

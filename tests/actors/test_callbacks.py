@@ -127,6 +127,35 @@ def test_a_run_asks_at_every_moment_in_order_on_the_thread_that_drives_it() -> N
     assert watcher.seen[-1] == (outcome,)
 
 
+def test_by_its_actor_a_run_with_criteria_tools_and_a_sub_agent_stays_on_one_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("understudy.actors.drivers.factory.by_actor", True)
+    watcher, threads = Watcher(), list[int]()
+
+    def note() -> str:
+        threads.append(threading.get_ident())
+        return "noted"
+
+    def is_met(ctx: us.RunContext, text: str) -> bool:
+        return bool(note())
+
+    def agent(id: str, *turns: us.ModelTurn, sub_agents: tuple[us.Agent, ...] = ()) -> us.Agent:
+        left = iter(turns)
+        model = FunctionModel(lambda request: next(left) if note() else says(""))
+        return us.Agent(id, model=model, tools=[note], sub_agents=sub_agents, callbacks=[watcher], criteria=[is_met])
+
+    writer = agent("writer", calls("note"), says("A draft."))
+    turns = calls("note"), calls("writer", input="?"), calls("note"), says("Done.")
+
+    assert finished(agent("lead", *turns, sub_agents=(writer,)).run("go")).text == "Done."
+
+    assert watcher.moments.count("on_finish complete") == 2
+    assert len(threads) == 6 + 3 + 2  # answers of models, calls of the tool, criteria
+    assert watcher.threads == set(threads)
+    assert len(watcher.threads) == 1
+
+
 def test_a_call_has_one_id_at_every_moment_also_when_the_provider_sends_none() -> None:
     watcher = Watcher()
 

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterable
 import pytest
 
 import understudy as us
-from tests.support.scripts import WAIT, echo, eventually, finished
+from tests.support.scripts import WAIT, busy_threads, echo, eventually, finished
 from understudy.actors.runs.group_record import GroupRunRecord
 from understudy.actors.system.actor_system import runs_of
-from understudy.actors.threads import pool
 from understudy.actors.waiting.graph import graph
 from understudy.orchestration.group.children import ChildResult, merged
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
@@ -385,12 +384,6 @@ def test_an_override_holds_inside_of_groups(system: us.ActorSystem) -> None:
 
 
 # --- threads
-
-
-def busy_threads() -> int:
-    """Count the runtime's threads that are lent to something."""
-    numbered = [t for t in threading.enumerate() if t.name.removeprefix("understudy-").isdigit()]
-    return len(numbered) - pool.pool.idle
 
 
 def test_groups_that_wait_hold_no_thread(system: us.ActorSystem) -> None:

@@ -8,8 +8,10 @@ from collections.abc import Iterable
 import pytest
 
 import understudy as us
-from tests.support.scripts import WAIT, eventually, finished, results_of
+from tests.support.scripts import WAIT, busy_threads, eventually, finished, results_of
 from tests.support.waiting_runs import tokens_of
+from understudy.actors.runs.record import RunRecord
+from understudy.actors.system.actor_system import runs_of
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 
@@ -508,3 +510,54 @@ def test_nesting_has_an_end() -> None:
         agent = lead_of(agent, id=f"level-{level}")
 
     assert "RunError: runs may wait for one another 32 deep" in finished(agent.run("go")).text
+
+
+# --- threads, of runs that their actors drive
+
+
+def test_however_deep_sub_agents_are_only_the_innermost_holds_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("understudy.actors.drivers.factory.by_actor", True)
+    asked, go = threading.Event(), threading.Event()
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        asked.set()
+        assert go.wait(WAIT)
+        return says("deep down")
+
+    depth, nested = 10, us.Agent("level-10", model=FunctionModel(answer))
+    for level in range(depth - 1, -1, -1):
+        nested = lead_of(nested, id=f"level-{level}")
+    with us.ActorSystem("deep") as system:
+        before = busy_threads()
+        handle = nested.submit("go", system=system)
+        assert asked.wait(WAIT)
+
+        assert system.in_flight == depth + 1
+        eventually(lambda: busy_threads() <= before + 1, "only the model holds a thread")
+        go.set()
+
+        assert finished(handle.result(WAIT)).text == "deep down"
+
+
+def test_a_run_comes_back_at_once_when_code_that_goes_on_has_ended_its_sub_agent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("understudy.actors.drivers.factory.by_actor", True)
+    waits = us.Task("step", one("step", us.BadReply("what?")), retries=1, backoff=(60.0, 60.0))
+    steps = us.Workflow("steps", [waits])
+
+    def under_way() -> list[RunRecord]:
+        return [each for each in runs_of(system).in_flight() if each.doing == "between children"]
+
+    def end() -> str:
+        (record,) = under_way()
+        assert record.host.endings.cancel(record)
+        return finished(handle.result(WAIT)).text
+
+    with us.ActorSystem("ended") as system:
+        handle = lead_of(steps).submit("go", system=system)
+        eventually(lambda: len(under_way()) == 1, "the task waits to be run again")
+        outcome = one("other", calls("end"), says("ok"), tools=[end]).run("go", system=system)
+
+    assert "RunCancelled" in first_result(outcome).content
+    assert not first_result(outcome).is_error

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
+from understudy.actors.threads import pool
 from understudy.orchestration import Agent
 from understudy.providers import FunctionModel, ScriptedModel
 from understudy.testing import says
@@ -86,3 +87,9 @@ def eventually(claim: Callable[[], bool], what: str) -> None:
             return
         pause.wait(0.005)
     raise AssertionError(f"not in {WAIT:g} s: {what}")
+
+
+def busy_threads() -> int:
+    """Count the runtime's threads that are lent to something."""
+    numbered = [t for t in threading.enumerate() if t.name.removeprefix("understudy-").isdigit()]
+    return len(numbered) - pool.pool.idle
