@@ -1,10 +1,12 @@
-"""The outcome of a group's or workflow's run, from its machine and from what its children came to."""
+"""The outcome of a group's or workflow's run, from its machine and from what its children came to; and how the run ends with it."""
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 
 from understudy.actors.runs.group_record import GroupRunRecord
+from understudy.actors.runs.ownership import Stale
 from understudy.orchestration.agent.pauses import paused_by
 from understudy.orchestration.graph.run import GraphRun
 from understudy.vocabulary.context.overlays import lasting
@@ -50,3 +52,33 @@ def paused_outcome(record: GroupRunRecord, pauses: tuple[Pause, ...]) -> NeedsIn
         tasks=record.machine.tasks if isinstance(record.machine, GraphRun) else {},
         children=record.outcomes.at_the_end(),
     )
+
+
+# --- the end, for the driver that holds `epoch`; callbacks hear of it first
+
+
+def end_done(record: GroupRunRecord, epoch: int, outcome: Complete[str] | Incomplete) -> None:
+    """End a run that its machine has ended."""
+    record.lay_changes(epoch)
+    told = done_outcome(record, outcome)
+    record.tell_ending(epoch, told)
+    record.end_children(epoch)
+    record.host.endings.complete(record, told, epoch)
+
+
+def end_paused(record: GroupRunRecord, epoch: int, pauses: tuple[Pause, ...]) -> None:
+    """End the stay of a run that waits for a person."""
+    paused = paused_outcome(record, pauses)
+    record.tell_ending(epoch, paused)
+    record.host.endings.park(record, paused, epoch)
+
+
+def end_failed(record: GroupRunRecord, epoch: int, error: Exception) -> None:
+    """End a run with an error."""
+    with contextlib.suppress(Stale):  # the run has ended, or another driver has it
+        record.end_children(epoch)  # first: the number of the next event is stored with the run
+        if record.group.callbacks and record.left_error is None:
+            record.host.endings.give_token(record, error, epoch)  # first: callbacks see the error with it
+        if record.left_error is None:
+            record.tell_ending(epoch, error)
+        record.host.endings.fail(record, error, epoch)

@@ -20,6 +20,7 @@ from understudy.orchestration.definitions.groups import ParallelAgent
 from understudy.orchestration.definitions.workflow import Task, Workflow
 from understudy.orchestration.graph.run import GraphRun
 from understudy.orchestration.journal.places import place_of_child
+from understudy.orchestration.runs.group_state import GroupLineState
 from understudy.orchestration.saving.machines import Machine, Orchestrator, runner_at
 from understudy.orchestration.saving.resumable import GoesOn
 from understudy.vocabulary.context.account import Account
@@ -33,7 +34,7 @@ from understudy.vocabulary.runs.outcomes import Outcome, Pause, PauseAnswer
 from .child_outcomes import ChildOutcomes
 from .child_runs import changes_of, saved_inner
 from .given_session import options_to_go_on
-from .group_children import Inside, RetryAlarms
+from .group_children import ChildEnd, Inside, RetryAlarms, RetryTimes
 from .host import RunHost
 from .ownership import RunDriver, Stale
 from .record import RunRecord
@@ -73,6 +74,7 @@ class GroupRunRecord(RunRecord):
         "machine",
         "news",
         "retries",
+        "state",
         "stopped",
         "told_error",
         "under_way",
@@ -93,14 +95,17 @@ class GroupRunRecord(RunRecord):
         super().__init__(run_id, group, machine.state.input, options, scope, host, cell, account)
         self.group = group
         self.machine = machine
+        self.state = GroupLineState(machine.spec)
+        """Feeds the machine with events."""
+        self.state.go_on_with(machine, account)
         self.children: dict[int, Inside] = {}
         """Position -> the run that is under way there, or over and not reported to the machine yet."""
         self.endings: dict[int, Outcome[object] | BaseException] = {}
         """Position -> how the last run there ended or paused."""
         self.news: deque[int] = deque()
         """Positions of children that ended; appended by their threads, taken by the driver."""
-        self.retries = RetryAlarms()
-        """Wake the driver when retries are due."""
+        self.retries: RetryAlarms | RetryTimes = RetryAlarms()
+        """Which retries are due; alarms wake the driver."""
         self.told_error = False
         """Whether the callbacks have been told of the error that ends the run."""
         self.stopped: dict[int, RunRecord] = {}
@@ -136,7 +141,7 @@ class GroupRunRecord(RunRecord):
         return rows_of_group(self.machine.state, self.machine.spec, before, events)
 
     @property
-    def pauses(self) -> Sequence[Pause]:
+    def pauses(self) -> tuple[Pause, ...]:
         return self.machine.pauses
 
     def takes_no_answer(self) -> str:
@@ -224,7 +229,7 @@ class GroupRunRecord(RunRecord):
 
     def continued(self, scope: Scope, deps: object, session: Mapping[str, JsonValue] | None = None) -> GroupRunRecord:
         options = options_to_go_on(self, deps, session)
-        record = GroupRunRecord(self.run_id, self.group, options, scope, self.host, self.cell, self.machine)
+        record = type(self)(self.run_id, self.group, options, scope, self.host, self.cell, self.machine)
         record.follow(self)
         record.endings = self.endings
         return record
@@ -253,6 +258,7 @@ class GroupRunRecord(RunRecord):
 
     def wake_at(self, moment: float, position: int) -> None:
         """Wake the driver when the time for a retry has come, unless an alarm is set already."""
+        assert isinstance(self.retries, RetryAlarms)
         self.retries.set(moment, position, self._wake)
 
     def _wake(self) -> None:
@@ -284,8 +290,7 @@ class GroupRunRecord(RunRecord):
             return []
         with self.lock:
             self._check(epoch)
-            expected = [position for position in sorted(self.retries.due) if self.machine.expects(position)]
-            return [self.machine.order_of(position) for position in expected]
+            return [self.machine.order_of(at) for at in sorted(self.retries.due) if self.machine.expects(at)]
 
     def join(self, epoch: int, position: int, child: RunRecord) -> Inside:
         """Note a child that is about to begin."""
@@ -329,17 +334,20 @@ class GroupRunRecord(RunRecord):
             self.host.endings.cancel(inside.record, self._why_cancelled)
             raise Stale
 
-    def feed(
-        self, epoch: int, position: int, do: Callable[[Machine], object], overlay: SessionOverlay | None = None
-    ) -> None:
-        """Have `do` tell the machine how a child ended, and keep the child's changes of the session."""
+    def feed(self, epoch: int, end: ChildEnd) -> None:
+        """Tell the machine how a child ended, and keep the child's changes of the session."""
+        position = end.position
+        if end.ending is not None:
+            self.endings[position] = end.ending  # first: a thread that ends the run now reads it
         with self.lock:
             self._check(epoch)
             if self.machine.expects(position):  # else the others have decided meanwhile
-                do(self.machine)
+                self.state.raised = end.error
+                for event in end.events:
+                    self.state.apply(event)
                 self._take_artifacts(position)
-                if overlay is not None and self.shares_session:
-                    self.log.note_conflicts([overlay.commit()])
+                if end.changes is not None and self.shares_session:
+                    self.log.note_conflicts([end.changes.commit()])
             if self.journal is not None:
                 self.journal.closed(place_of_child(position))
             inside = self.children.pop(position, None)

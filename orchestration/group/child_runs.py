@@ -41,12 +41,16 @@ class ChildQueue:
         # A child that goes on after a pause waits behind the running ones, whatever its position.
         return sorted([*sorted(self.running), *self._waiting][: self._places])
 
+    def new(self) -> list[int]:
+        """Return the positions of waiting children for which a place is free."""
+        room = len(self._waiting) if self._places is None else max(0, self._places - len(self.running))
+        return self._waiting[:room]
+
     def admit(self) -> list[int]:
         """Move waiting children to the free places, and return their positions."""
-        room = len(self._waiting) if self._places is None else max(0, self._places - len(self.running))
-        admitted = self._waiting[:room]
+        admitted = self.new()
         if admitted:
-            del self._waiting[:room]
+            del self._waiting[: len(admitted)]
             self.running.update(admitted)
         return admitted
 

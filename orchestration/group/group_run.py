@@ -117,6 +117,15 @@ class GroupRun(ChildRuns[Spec, State]):
         """Return the positions of the children that run or may begin; takes no step."""
         return self._due()
 
+    def new_children(self) -> list[int]:
+        """Return the positions of the children that may begin, without those that run; for a run that is not over."""
+        return self._queue.new()
+
+    @property
+    def has_running(self) -> bool:
+        """Whether a child runs that is not reported yet."""
+        return bool(self._queue.running)
+
     def _stopped(self) -> GroupDone:
         """Return how the run stops because of children at a limit; raises unless all of these stopped short of their end."""
         limits = [at for at in sorted(self._limited) if not self._state.children[at].is_incomplete]

@@ -15,6 +15,7 @@ from understudy.orchestration.group.parallel_run import ParallelRun
 from understudy.orchestration.group.sequence_run import SequenceRun
 from understudy.orchestration.group.spec import GroupSpec
 from understudy.orchestration.saving.machines import Machine
+from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.context.budget import Spending
 from understudy.vocabulary.context.overlays import SessionOverlay
 from understudy.vocabulary.runs.outcomes import Complete, Incomplete, MapAnswer, MapFailure, NeedsInput
@@ -59,13 +60,21 @@ class GroupLineState(LineState):
         self._definitions = definitions
         self._had: PausedChild | None = None
         """What the child that failed last was to go on with."""
+        self.raised: Exception | None = None
+        """The error that the next event tells of, in a live run: a line has only its words."""
+
+    def go_on_with(self, machine: Machine, account: Account) -> None:
+        """Begin with a machine that has come some way already, and with the account of its live run."""
+        self._has_begun = True
+        self.machine, self.account = machine, account
 
     @property
     def shares_session(self) -> bool:
         """Whether a child sees what the children before it changed."""
         return self.definition.merge is None
 
-    def due(self) -> list[Due]:
+    def due(self, *, only_new: bool = False) -> list[Due]:
+        """As of every run; with `only_new` without the children that run, in a time that does not grow with their number."""
         machine = self.machine
         if self.ended is not None or self.asked is not None or machine is None:
             return []
@@ -73,8 +82,8 @@ class GroupLineState(LineState):
             return [Due("fail")]
         if machine.outcome is not None:
             return [Due("finish")]
-        places = machine.due_children()
-        if places:
+        places = machine.new_children() if only_new else machine.due_children()
+        if places or (only_new and machine.has_running):
             return [Due("child", str(place)) for place in places]
         if machine.pauses or not machine.limited:
             return [Due("ask")]
@@ -139,7 +148,8 @@ class GroupLineState(LineState):
         position, machine = self._position(event.place), self._running()
         if not machine.expects(position):
             raise ProtocolViolation(f"child {position} of {self.definition.runner_id!r} began, and is not due")
-        machine.next_step(only_new=True)
+        if not machine.state.children[position].begun:
+            machine.next_step(only_new=True)
         self.child_began(event)
 
     def _expects(self, place: str) -> int | None:
@@ -174,15 +184,20 @@ class GroupLineState(LineState):
             return
         had, failure = machine.state.children[position].paused, ChildFailure(event.kind, event.message)
         if isinstance(machine, GraphRun):
-            machine.child_failed(position, failure, may_retry=event.may_retry)
+            machine.child_failed(position, failure, self._error(), may_retry=event.may_retry)
         else:
-            machine.child_failed(position, failure)
+            machine.child_failed(position, failure, self._error())
         self._had = had
+
+    def _error(self) -> Exception | None:
+        error, self.raised = self.raised, None
+        return error
 
     def _child_limited(self, event: ChildLimited) -> None:
         position = self._expects(event.place)
         if position is not None:
-            self._running().child_at_limit(position, event.run, ChildFailure(event.kind, event.message))
+            failure = ChildFailure(event.kind, event.message)
+            self._running().child_at_limit(position, event.run, failure, self._error())
 
     def _child_paused(self, event: ChildPaused) -> None:
         position = self._expects(event.place)

@@ -18,7 +18,7 @@ from tests.support.scripts import WAIT, eventually, finished
 from understudy.actors.actor.actor_cell import ActorCell
 from understudy.actors.cells.cell import Cell
 from understudy.actors.cells.event_stream import EventStream
-from understudy.actors.drivers import agent_pause
+from understudy.actors.drivers import agent_pause, group_outcomes
 from understudy.actors.drivers.agent_driver import AgentDriver
 from understudy.actors.drivers.callbacks import CallbackDispatcher
 from understudy.actors.drivers.group_driver import GroupDriver
@@ -189,7 +189,7 @@ REPLACED: list[tuple[Any, str]] = [
     (CallbackDispatcher, "tell"),
     (CallbackDispatcher, "replaced"),
     (GroupRunRecord, "lay_changes"),
-    (GroupDriver, "_complete"),
+    (group_outcomes, "done_outcome"),
     (GroupDriver, "_report"),
     (GroupDriver, "wake"),
     (run_endings, "stamp"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, get_type_hints
@@ -27,7 +28,10 @@ from understudy.orchestration.runs.agent_state import AgentLineState
 from understudy.orchestration.runs.group_state import GroupLineState, MapLineState, MapSpec
 from understudy.orchestration.runs.lines import Entry, line_of, text_of
 from understudy.orchestration.runs.state import Due, LineState
+from understudy.orchestration.saving.machines import Machine
 from understudy.testing import says
+from understudy.vocabulary.context.account import Account
+from understudy.vocabulary.context.budget import Spending
 from understudy.vocabulary.messages import ToolResult, Usage
 from understudy.vocabulary.runs.compaction import Compaction
 
@@ -755,6 +759,62 @@ def test_a_thousand_children_cost_ten_times_a_hundred(crowd: str, at_once: bool)
     few, many = [operations(CROWDS[crowd], children, at_once=at_once) for children in (100, 1_000)]
 
     assert many <= 10.5 * few
+
+
+def running(state: GroupLineState) -> Machine:
+    assert state.machine is not None
+    return state.machine
+
+
+def operations_of_live(crowd: Callable[[int], GroupLineState], children: int) -> int:
+    """Return how many functions are called to play a live group: each child that is due begins, and the first one ends."""
+    played = crowd(children)
+    played.apply(ACCEPTED)
+    state = GroupLineState(played.definition)
+    state.go_on_with(running(played), Account("team", None, Spending()))
+    under_way = deque[str]()
+    with calls_counted() as calls:
+        due = state.due()
+        while due != [Due("finish")]:
+            for each in due:
+                state.apply(e.ChildBegan(each.key, ""))
+                under_way.append(each.key)
+            state.apply(e.ChildDone(under_way.popleft(), "text"))
+            due = state.due(only_new=True)
+    assert not under_way
+    return calls()
+
+
+@pytest.mark.parametrize("crowd", CROWDS)
+def test_a_live_group_is_told_only_what_is_new(crowd: str) -> None:
+    few, many = [operations_of_live(CROWDS[crowd], children) for children in (100, 1_000)]
+
+    assert many <= 10.5 * few
+
+
+def test_a_live_group_fails_with_the_error_itself() -> None:
+    state, error = of_group(on_error="fail"), ValueError("no")
+    state.apply(ACCEPTED)
+    state.apply(e.ChildBegan("0", ""))
+    state.raised = error
+
+    state.apply(e.ChildFailed("0", "ValueError", "no"))
+
+    assert state.due(only_new=True) == [Due("fail")]
+    assert state.raised is not error
+    with pytest.raises(ValueError, match="no") as raised:
+        running(state).next_step()
+    assert raised.value is error
+
+
+def test_a_child_that_is_admitted_begins_although_another_one_has_failed() -> None:
+    state = replayed(of_group(on_error="fail", max_parallel=2), [ACCEPTED, e.ChildBegan("0", "")])
+    state.apply(e.ChildFailed("0", "ValueError", "it could not begin"))
+
+    state.apply(e.ChildBegan("1", "/1.3"))
+
+    assert (state.children, state.due()) == ({"1": "/1.3"}, [Due("fail")])
+    assert [child.begun for child in running(state).state.children] == [False, True, False]
 
 
 def test_the_lines_of_a_tree_have_all_that_was_spent_at_every_moment() -> None:
