@@ -32,7 +32,7 @@ from understudy.vocabulary.messages import ModelTurn, ToolCall, ToolResult
 
 from .callbacks import note_guarded
 from .sub_calls import SubAgentTurn
-from .turns import START, RunMailbox, RunTurns
+from .turns import START, RunMailbox
 from .works import (
     AskModel,
     EndTurn,
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from understudy.vocabulary.answers.output_type import CheckedOutput
 
 
-class AgentRunActor(RunTurns, WorkingRun):
+class AgentRunActor(WorkingRun):
     """One run of an agent, which its messages drive.
 
     Its record is the side that the rest of the system sees: the lock and the epoch there still decide between the end of the

@@ -10,14 +10,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from understudy.actors.memory.access import MemoryFailed
 from understudy.actors.run_view.errors import model_failure, model_time, streamed_time, timed_out
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.ownership import Stale
 from understudy.actors.threads.pool import run_next_here
-from understudy.actors.tools.failed_calls import fails_agent
 from understudy.errors import AgentCrashed, AgentDown, ContextOverflow, ToolError, UnderstudyError, in_words
 from understudy.orchestration.agent.steps import CallModel, Done
 from understudy.orchestration.definitions.sub_agent import SubAgent
@@ -32,6 +31,7 @@ from .output_checks import check_answer, with_output
 from .reconciling import found_of
 from .summary_call import summary
 from .turn_checks import about_turn
+from .turns import RunTurns
 
 if TYPE_CHECKING:
     from understudy.vocabulary.answers.output_type import CheckedOutput
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 Events = Sequence[e.RunEvent]
 
 
-class WorkingRun(AgentRunRecord):
+class WorkingRun(RunTurns, AgentRunRecord):
     """A run of an agent that hears what comes of its works."""
 
     __slots__ = ("overflow", "timed_model")
@@ -56,16 +56,11 @@ class WorkingRun(AgentRunRecord):
             self.timed_model = (model, model_time(self.agent))
         return self.timed_model[1]
 
-    @abstractmethod
-    def hear(self, message: object) -> None:
-        """Take a message from a thread that has done its work: it takes the actor's turn, if nobody has it."""
 
-    @abstractmethod
-    def lost_work(self, error: UnderstudyError, cause: BaseException) -> None:
-        """End the run: a work has no thread, or cannot say what came of it."""
+R = TypeVar("R", bound=RunTurns)
 
 
-class Work(ABC):
+class RunWork(ABC, Generic[R]):
     """One work of a run.
 
     Attributes:
@@ -75,7 +70,7 @@ class Work(ABC):
 
     __slots__ = ("epoch", "events", "returned", "run")
 
-    def __init__(self, run: WorkingRun) -> None:
+    def __init__(self, run: R) -> None:
         self.run = run
         self.epoch = run.epoch
         self.events: Events = ()
@@ -85,9 +80,18 @@ class Work(ABC):
         """Begin on this thread, once it has done what it is at; on another one if it has more to do then."""
         run_next_here(self)
 
+    @property
+    def has_news(self) -> bool:
+        """Whether the actor is to hear of it; else it has ended the run, or crashed, or was given up."""
+        return bool(self.events)
+
     @abstractmethod
     def do(self) -> Events:
         """Do the work, and return what came of it; raises what the run, or the agent, fails of."""
+
+    @abstractmethod
+    def failed(self, error: UnderstudyError) -> Events:
+        """End the run with an error that the work raised; returns what happens instead."""
 
     def run_turns(self) -> None:
         """Do the work on this thread, in a copy of the context variables of the run, and have the run's actor hear of it."""
@@ -96,18 +100,18 @@ class Work(ABC):
         except BaseException as cause:  # the handling of a failure failed
             self.returned = True
             run = self.run
-            text = f"{run.agent.id}/{run.run_id} failed: {in_words(cause)}"
-            run.lost_work(AgentCrashed(text, actor=run.agent.id), cause)
+            text = f"{run.runner.id}/{run.run_id} failed: {in_words(cause)}"
+            run.lost_work(AgentCrashed(text, actor=run.runner.id), cause)
         else:
-            if self.events:  # else it has ended the run, or crashed, or was given up
+            if self.has_news:
                 self.run.hear(self)
 
     def refused(self, cause: RuntimeError) -> None:
         """End the run: no thread can be started."""
         self.returned = True
         run = self.run
-        text = f"{run.agent.id}/{run.run_id} has no thread to run on: {cause}"
-        run.lost_work(AgentDown(text, actor=run.agent.id), cause)
+        text = f"{run.runner.id}/{run.run_id} has no thread to run on: {cause}"
+        run.lost_work(AgentDown(text, actor=run.runner.id), cause)
 
     def _do(self) -> None:
         run = self.run
@@ -120,12 +124,12 @@ class Work(ABC):
         except Stale:
             pass  # the run is over, or this work was given up
         except UnderstudyError as error:
-            if fails_agent(run.agent, error):
+            if run.fails_runner(error):
                 crash = error
             else:
-                self.events = failing(self, error)
+                self.events = self.failed(error)
         except MemoryFailed as failed:  # the memory has its own supervision, and the agent has not failed
-            self.events = failing(self, failed.error)
+            self.events = self.failed(failed.error)
         except BaseException as cause:
             crash = cause
         self.returned = True
@@ -133,18 +137,23 @@ class Work(ABC):
             run.host.crashed(run, crash, self.epoch)
 
 
-def failing(work: Work, error: UnderstudyError) -> Events:
-    """End the run with an error, unless a callback has a text for it to end with, which is returned as an event."""
-    run, epoch = work.run, work.epoch
-    with suppress(Stale):  # the run has ended, or this work was given up
-        if run.agent.callbacks:
-            run.host.endings.give_token(run, error, epoch)  # first: callbacks see the error with it
-            ruling = CallbackDispatcher(run, epoch).ruling_of(error)
-            if ruling is not None:
-                run.host.endings.withdraw_token(run, error)
-                return (e.RunRuled("on_error", ruling),)
-        run.host.endings.fail(run, error, epoch)
-    return ()
+class Work(RunWork[WorkingRun]):
+    """One work of an agent's run."""
+
+    __slots__ = ()
+
+    def failed(self, error: UnderstudyError) -> Events:
+        """End the run with an error, unless a callback has a text for it to end with, which is returned as an event."""
+        run, epoch = self.run, self.epoch
+        with suppress(Stale):  # the run has ended, or this work was given up
+            if run.agent.callbacks:
+                run.host.endings.give_token(run, error, epoch)  # first: callbacks see the error with it
+                ruling = CallbackDispatcher(run, epoch).ruling_of(error)
+                if ruling is not None:
+                    run.host.endings.withdraw_token(run, error)
+                    return (e.RunRuled("on_error", ruling),)
+            run.host.endings.fail(run, error, epoch)
+        return ()
 
 
 class Open(Work):
@@ -334,7 +343,7 @@ class Fail(Work):
             raised = error.__cause__ = run.raised.pop(error.call_id, None)
             whole = isinstance(run.agent.tools_by_name.get(error.tool), SubAgent)
             own = raised if whole and isinstance(raised, UnderstudyError) else error  # as its run ended with it
-            return failing(self, own)
+            return self.failed(own)
         raise AssertionError("the events say that the run has failed")
 
 
@@ -348,4 +357,4 @@ class FailOfSubAgent(Work):
         self.error = error
 
     def do(self) -> Events:
-        return failing(self, self.error)
+        return self.failed(self.error)
