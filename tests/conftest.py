@@ -172,7 +172,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(autouse=True)
 def by_actor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With `--actors`, have runs of agents without a store driven by actors of their own."""
+    """With `--actors`, have runs without a store driven by actors of their own."""
     if request.config.getoption("actors"):
         monkeypatch.setattr("understudy.actors.drivers.factory.by_actor", True)
 

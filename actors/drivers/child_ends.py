@@ -33,7 +33,7 @@ def begin_child(record: GroupRunRecord, epoch: int, order: ChildOrder, *, here: 
         record: the run around it.
         epoch: at which its driver holds it.
         order: which child, and with what.
-        here: whether the calling thread is about to end its work, and begins with the child then.
+        here: whether the calling thread has nothing more to do, and may be used for the child.
 
     Raises:
         Stale: the run is over, or in other hands.
@@ -46,16 +46,12 @@ def begin_child(record: GroupRunRecord, epoch: int, order: ChildOrder, *, here: 
         return False
     inside.record.promise.when_done(inside.ended)
     record.log.begin_child(inside.fact)  # first: the child may ask its model before this run is cancelled
-    inside.record.starts_here = here
     try:
-        record.host.launch(inside.record)
+        record.host.launch(inside.record, last=here)
     except Exception as error:
         record.log.end_child(inside.fact, error)
         tell(record, epoch, failure_of(record, position, error, begun=False))
         return False
-    inside.record.starts_here = (
-        False  # else whoever starts it again, or after a wait for its conversation, takes it for its own
-    )
     record.launched(epoch, inside)
     return True
 
@@ -217,9 +213,8 @@ def failure_of(
     """Return what is told of a child that failed; takes one of the retries of the run if the child is run again."""
     if child is not None and child.way_on(error) == "again" and child.goes_on_after(error):
         record.stopped[position] = child
-    is_refused = (
-        not begun and record.way_on(error) == "again"
-    )  # it had not begun, or did not go on, and may do so another time
+    # It had not begun, or did not go on, and may do so another time.
+    is_refused = not begun and record.way_on(error) == "again"
     again = may_retry and _is_retried(record, position, error)
     if again:
         record.stopped.pop(position, None)  # the next attempt is another run

@@ -22,6 +22,7 @@ from understudy.vocabulary.messages import Part
 
 from .agent_driver import AgentDriver
 from .call_run import CallDriver, CallRecord
+from .group_actor import GroupRunActor
 from .group_driver import GroupDriver
 from .run_actor import AgentRunActor
 
@@ -52,7 +53,7 @@ def new_record(
         raise ValueError(f"history is for an agent's run; {runner.id!r} only runs others")
     machine = begun(group, input, options.parameters)
     machine.state.spending.budget = options.budget
-    return GroupRunRecord(run_id, group, options, scope, host, cell, machine)
+    return _kind_of_group(host)(run_id, group, options, scope, host, cell, machine)
 
 
 def loaded_record(
@@ -91,9 +92,8 @@ def loaded_record(
         record = agents
     else:
         group = _orchestrator(runner)
-        record = GroupRunRecord(
-            saved.run_id, group, options, scope, host, cell, loaded(group, saved.machine, adopt=adopt)
-        )
+        made = loaded(group, saved.machine, adopt=adopt)
+        record = _kind_of_group(host)(saved.run_id, group, options, scope, host, cell, made)
     record.stored = StoredSession(saved.seen, saved.unsaved)
     record.artifacts = Artifacts(saved.artifacts)
     record.log.first_seq = saved.events
@@ -103,11 +103,15 @@ def loaded_record(
 
 
 by_actor = False
-"""Whether runs of agents without a store are driven by their own actors."""
+"""Whether runs without a store are driven by their own actors."""
 
 
 def _kind(host: RunHost[RunRecord]) -> type[AgentRunRecord]:
     return AgentRunActor if by_actor and not host.stores else AgentRunRecord
+
+
+def _kind_of_group(host: RunHost[RunRecord]) -> type[GroupRunRecord]:
+    return GroupRunActor if by_actor and not host.stores else GroupRunRecord
 
 
 def _orchestrator(runner: Runner[object]) -> Orchestrator:
@@ -118,7 +122,7 @@ def _orchestrator(runner: Runner[object]) -> Orchestrator:
 
 def driver_of(record: RunRecord, epoch: int) -> RunDriver:
     """Return a driver for a run from `epoch` on."""
-    if isinstance(record, AgentRunActor):
+    if isinstance(record, (AgentRunActor, GroupRunActor)):
         return record
     if type(record) is AgentRunRecord:
         return AgentDriver(record, epoch)

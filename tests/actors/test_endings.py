@@ -18,9 +18,10 @@ from tests.support.scripts import WAIT, eventually, finished
 from understudy.actors.actor.actor_cell import ActorCell
 from understudy.actors.cells.cell import Cell
 from understudy.actors.cells.event_stream import EventStream
-from understudy.actors.drivers import agent_pause, group_outcomes
+from understudy.actors.drivers import agent_pause, factory, group_outcomes
 from understudy.actors.drivers.agent_driver import AgentDriver
 from understudy.actors.drivers.callbacks import CallbackDispatcher
+from understudy.actors.drivers.group_actor import GroupRunActor
 from understudy.actors.drivers.group_driver import GroupDriver
 from understudy.actors.memory.conversation_queue import Lease
 from understudy.actors.memory.conversations import Conversations
@@ -146,6 +147,11 @@ class Fault:
     def __str__(self) -> str:
         return f"{self._owner.__name__.split('.')[-1]}.{self._name}{' (after)' if self._after else ''}"
 
+    @property
+    def is_called(self) -> bool:
+        """Whether groups are driven by what has it: drivers, or the actors of their runs."""
+        return self._owner is not (GroupDriver if factory.by_actor else GroupRunActor)
+
     def set(self, patch: pytest.MonkeyPatch) -> None:
         real = getattr(self._owner, self._name)
 
@@ -192,6 +198,8 @@ REPLACED: list[tuple[Any, str]] = [
     (group_outcomes, "done_outcome"),
     (GroupDriver, "_report"),
     (GroupDriver, "wake"),
+    (GroupRunActor, "_take_due"),
+    (GroupRunActor, "_take_end"),
     (run_endings, "stamp"),
     (run_endings, "lasting"),
     (AgentRunRecord, "remember"),
@@ -346,6 +354,8 @@ def was_told(log: pytest.LogCaptureFixture, error: BaseException | None) -> bool
 def test_a_run_ends_whatever_fails_at_its_end_and_lets_go_of_all_it_has(
     fault: Fault, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    if not fault.is_called:
+        pytest.skip(f"nothing calls {fault} here")
     caplog.set_level(logging.WARNING, "understudy")
     for name, begin in SITUATIONS.items():
         caplog.clear()

@@ -6,13 +6,16 @@ import gc
 import json
 import threading
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, busy_threads, echo, eventually, finished
+from understudy.actors.drivers import factory
 from understudy.actors.runs.group_record import GroupRunRecord
 from understudy.actors.system.actor_system import runs_of
+from understudy.actors.threads.pool import ThreadPool
 from understudy.actors.waiting.graph import graph
 from understudy.orchestration.group.children import ChildResult, merged
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
@@ -416,11 +419,56 @@ def test_nothing_is_left_of_a_group_that_is_over(system: us.ActorSystem) -> None
 
     def records() -> int:
         gc.collect()
-        found = [thing for thing in gc.get_objects() if type(thing) is GroupRunRecord]
+        found = [thing for thing in gc.get_objects() if isinstance(thing, GroupRunRecord)]
         return sum(record.host is runs_of(system) for record in found)  # other systems keep runs that failed
 
     assert len(graph) == 0
     eventually(lambda: records() == 0, "no record is kept")
+
+
+@pytest.fixture
+def by_actors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(factory, "by_actor", True)
+
+
+@pytest.mark.usefixtures("by_actors")
+def test_the_actor_of_a_sequence_takes_no_other_thread_than_the_one_that_it_began_on(
+    system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submitted, submit = list[object](), ThreadPool.submit
+
+    def noting(threads: ThreadPool, work: Any) -> None:
+        submitted.append(work)
+        submit(threads, work)
+
+    monkeypatch.setattr(ThreadPool, "submit", noting)
+
+    outcome = us.SequentialAgent("s", [echo("a"), echo("b"), echo("c")]).run("x", system=system)
+
+    assert outcome.text == "c(x)"
+    assert len(submitted) == 1
+
+
+@pytest.mark.usefixtures("by_actors")
+def test_a_group_that_is_over_leaves_nothing_to_the_garbage_collector(system: us.ActorSystem) -> None:
+    task = us.Task("t", echo("t"), when=lambda tasks: True, until=lambda text: True)
+    groups = [
+        us.SequentialAgent("s", [us.ParallelAgent("p", [echo("a"), echo("b")]), echo("c")]),
+        us.Workflow("w", [task]),
+    ]
+    for each in groups:
+        each.run("x", system=system)
+    gc.collect()
+    gc.disable()
+    try:
+        for each in groups * 10:
+            each.run("x", system=system)
+        eventually(lambda: system.in_flight == 0, "all is over")
+        found = gc.collect()
+    finally:
+        gc.enable()
+
+    assert found < len(groups) * 10  # not one object a run
 
 
 # --- failures of drivers

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
+from typing import cast
 
 import pytest
 from hypothesis import HealthCheck, event, given, settings
@@ -29,6 +32,7 @@ from tests.support.trees import (
     in_one_order,
     trees,
 )
+from understudy.actors.drivers import factory
 from understudy.orchestration.definitions.runner import Runner
 
 FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
@@ -141,6 +145,19 @@ def test_a_tree_that_goes_on_is_held_to_the_deadline_that_it_was_given_then(leaf
 
 # --- random trees
 
+
+def in_turn(node: Node) -> Node:
+    """Return the tree with one run under way at a time in groups and workflows."""
+    match node:
+        case WorkflowNode():
+            tasks = tuple([replace(task, runner=in_turn(task.runner)) for task in node.tasks])
+            return replace(node, tasks=tasks, max_parallel=1)
+        case ParallelNode():
+            return replace(node, below=tuple(map(in_turn, node.below)), max_parallel=1)
+        case SequenceNode() | AgentNode():
+            return replace(node, below=tuple(map(in_turn, node.below)))
+
+
 Ended = us.Outcome[object] | Exception
 
 
@@ -237,6 +254,39 @@ def test_a_tree_comes_to_the_same_when_drivers_in_it_fail_and_nothing_is_done_tw
     assert waited == [asked(pauses) for pauses in hand.pauses]
     assert said(end) == said(hand.counted)
     assert (stage.models, stage.tools) == (hand.models, hand.tools)
+
+
+def has_children(node: Node) -> bool:
+    return not isinstance(node, AgentNode)
+
+
+def told_of(tree: Node) -> tuple[str, dict[tuple[str, ...], list[list[str]]]]:
+    """Run a tree without answers; return what it came to, and what readers were told of the runs at each path."""
+    with us.ActorSystem("trees") as system:
+        handle = runner_of(tree).submit("Go", session={GIVEN: 1}, timeout=WAIT, system=system)
+        events = list(handle.events(inner=True))
+        error = handle.exception(WAIT)
+        end = str(said(handle.result() if error is None else cast("Exception", error)))
+    of_runs = dict[tuple[tuple[str, ...], str], list[str]]()
+    for each in events:
+        of_runs.setdefault((each.path, each.run_id), []).append(type(each).__name__)
+    told = dict[tuple[str, ...], list[list[str]]]()
+    for (path, _), names in of_runs.items():
+        told.setdefault(path, []).append(names)
+    return re.sub(r"trees-[-0-9a-f]+", "a run", end), told
+
+
+@FEW
+@given(trees(settled=True).filter(has_children).map(in_turn).filter(in_one_order))
+def test_a_tree_by_its_actors_comes_to_the_same_and_tells_the_same_as_by_its_drivers(tree: Node) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(factory, "by_actor", False)
+        by_drivers = told_of(tree)
+        patched.setattr(factory, "by_actor", True)
+        by_actors = told_of(tree)
+
+    event(f"runs: {min(len(by_drivers[1]), 5)}")
+    assert by_actors == by_drivers
 
 
 def agent_of(id: str, *beats: Beat) -> AgentNode:

@@ -14,6 +14,8 @@ from tests.support.scripts import WAIT, echo, eventually, finished, incomplete, 
 from understudy.actors.runs.group_record import GroupRunRecord
 from understudy.orchestration.graph.run import GraphRun
 from understudy.orchestration.group.group_run import GroupStep
+from understudy.orchestration.runs.group_state import GroupLineState
+from understudy.orchestration.runs.state import Due
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 AT_ONCE = (0.0, 0.0)
@@ -353,17 +355,26 @@ def test_only_true_and_false_answer_for_a_task(
 
 
 def fail_once_after(name: str, monkeypatch: pytest.MonkeyPatch, before: Callable[[], object] = bool) -> None:
-    """Let the driver of a workflow fail once, in the moment in which this task is done."""
-    faults, next_step = iter([SystemExit("a fault in the driver")]), GroupRunRecord.next_step
+    """Let the driver or the actor of a workflow fail once, in the moment in which this task is done."""
+    faults = iter([SystemExit("a fault in the driver")])
+    next_step, due = GroupRunRecord.next_step, GroupLineState.due
 
-    def failing(record: GroupRunRecord, epoch: int, *, only_new: bool = False) -> GroupStep:
-        assert isinstance(record.machine, GraphRun)
-        for fault in faults if record.machine.tasks[name].status == "done" else ():
+    def fail(machine: object) -> None:
+        assert isinstance(machine, GraphRun)
+        for fault in faults if machine.tasks[name].status == "done" else ():
             before()
             raise fault
+
+    def failing(record: GroupRunRecord, epoch: int, *, only_new: bool = False) -> GroupStep:
+        fail(record.machine)
         return next_step(record, epoch, only_new=only_new)
 
+    def failing_by_actor(state: GroupLineState, *, only_new: bool = False) -> list[Due]:
+        fail(state.machine)
+        return due(state, only_new=only_new)
+
     monkeypatch.setattr(GroupRunRecord, "next_step", failing)
+    monkeypatch.setattr(GroupLineState, "due", failing_by_actor)
 
 
 def test_a_workflow_goes_on_after_its_driver_failed(system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch) -> None:

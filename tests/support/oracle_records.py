@@ -382,7 +382,9 @@ def _end(oracle: o.Oracle, line: o.Line, ending: Any, phase: str) -> None:
     is_over = isinstance(ending, Complete | Incomplete)
     if line.changes or (is_over and isinstance(line.machine, AgentRun)) or line.is_unpaid():
         _write(oracle, line, e.Closed())
-    if line.is_laid and not is_over:  # it was ended from outside in the moment of its own end; its next stay tells the session
+    if (
+        line.is_laid and not is_over
+    ):  # it was ended from outside in the moment of its own end; its next stay tells the session
         line.session = None
     line.is_laid = False
     if is_over:
