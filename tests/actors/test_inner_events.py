@@ -187,8 +187,8 @@ def test_a_child_is_told_of_that_asks_its_model_before_its_group_goes_on(
 ) -> None:
     gate, handles, launch = Gate(), queue.SimpleQueue[us.RunHandle[object]](), RunManager.launch
 
-    def launch_and_cancel(manager: RunManager, record: RunRecord) -> None:
-        launch(manager, record)
+    def launch_and_cancel(manager: RunManager, record: RunRecord, *, last: bool = False) -> None:
+        launch(manager, record)  # on another thread, for this one waits
         if record.is_inner:
             assert gate.entered.wait(WAIT)
             handles.get(timeout=WAIT).cancel()
