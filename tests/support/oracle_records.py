@@ -18,7 +18,7 @@ from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.given_session import follow_session, options_to_go_on, values_of
 from understudy.actors.runs.group_record import GroupRunRecord
 from understudy.actors.runs.record import RunRecord
-from understudy.actors.runs.sub_agents import delegate
+from understudy.actors.runs.sub_agents import run_of_call
 from understudy.actors.system.maps.map_answers import Answers
 from understudy.actors.system.maps.named_answers import NamedAnswers
 from understudy.orchestration.agent.run import AgentRun
@@ -283,12 +283,12 @@ def _charged(oracle: o.Oracle, account: Account, spent: Spending) -> None:
 
 
 def _tap_runs_inside(oracle: o.Oracle, stack: ExitStack) -> None:
-    real_delegate, real_part = delegate, child_runs._part_of
+    real_call, real_part = run_of_call, child_runs._part_of
 
-    def delegating(record: Any, order: Any, *given: Any) -> Any:
+    def calling(record: Any, order: Any, *given: Any) -> Any:
         before, oracle.here.call_id = getattr(oracle.here, "call_id", ""), order.call.id
         try:
-            return real_delegate(record, order, *given)
+            return real_call(record, order, *given)
         finally:
             oracle.here.call_id = before
 
@@ -299,7 +299,7 @@ def _tap_runs_inside(oracle: o.Oracle, stack: ExitStack) -> None:
             _begun(oracle, line, own, child)
         return real_part(outer, child, place)
 
-    stack.enter_context(patch.object(agent_record, "delegate", delegating))
+    stack.enter_context(patch.object(agent_record, "run_of_call", calling))
     stack.enter_context(patch.object(child_runs, "_part_of", part_of))
 
 
