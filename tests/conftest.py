@@ -142,7 +142,8 @@ def replayed(request: pytest.FixtureRequest) -> Iterator[None]:
     """With `--replay`, have the machines of a test write their lines."""
     item = request.node
     has_its_own = isinstance(item, pytest.Function) and vars(item.module).get("oracle") is oracle
-    if has_its_own or not request.config.getoption("replay"):
+    is_heard = not has_its_own and "by_actors" not in request.fixturenames  # an oracle hears only what drivers feed
+    if not is_heard or not request.config.getoption("replay"):
         yield
         return
     with oracle.installed(places=0) as found:
@@ -172,9 +173,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(autouse=True)
 def by_actor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With `--actors`, have runs without a store driven by actors of their own; an oracle hears only what drivers feed."""
+    """With `--actors`, have runs without a store driven by actors of their own, but those that an oracle hears."""
     if request.config.getoption("actors") and not {"oracle", "oracle_words"} & vars(request.module).keys():
         monkeypatch.setattr("understudy.actors.drivers.factory.by_actor", True)
+
+
+@pytest.fixture
+def by_actors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have runs without a store driven by actors of their own."""
+    monkeypatch.setattr("understudy.actors.drivers.factory.by_actor", True)
 
 
 @pytest.fixture(scope="session")

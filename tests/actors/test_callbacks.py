@@ -127,10 +127,8 @@ def test_a_run_asks_at_every_moment_in_order_on_the_thread_that_drives_it() -> N
     assert watcher.seen[-1] == (outcome,)
 
 
-def test_by_its_actor_a_run_with_criteria_tools_and_a_sub_agent_stays_on_one_thread(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("understudy.actors.drivers.factory.by_actor", True)
+@pytest.mark.usefixtures("by_actors")
+def test_by_its_actor_a_run_with_criteria_tools_and_a_sub_agent_stays_on_one_thread() -> None:
     watcher, threads = Watcher(), list[int]()
 
     def note() -> str:

@@ -12,7 +12,6 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, busy_threads, echo, eventually, finished
-from understudy.actors.drivers import factory
 from understudy.actors.runs.group_record import GroupRunRecord
 from understudy.actors.system.actor_system import runs_of
 from understudy.actors.threads.pool import ThreadPool
@@ -424,11 +423,6 @@ def test_nothing_is_left_of_a_group_that_is_over(system: us.ActorSystem) -> None
 
     assert len(graph) == 0
     eventually(lambda: records() == 0, "no record is kept")
-
-
-@pytest.fixture
-def by_actors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(factory, "by_actor", True)
 
 
 @pytest.mark.usefixtures("by_actors")

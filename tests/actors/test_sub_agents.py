@@ -515,8 +515,8 @@ def test_nesting_has_an_end() -> None:
 # --- threads, of runs that their actors drive
 
 
-def test_however_deep_sub_agents_are_only_the_innermost_holds_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("understudy.actors.drivers.factory.by_actor", True)
+@pytest.mark.usefixtures("by_actors")
+def test_however_deep_sub_agents_are_only_the_innermost_holds_a_thread() -> None:
     asked, go = threading.Event(), threading.Event()
 
     def answer(request: us.ModelRequest) -> us.ModelTurn:
@@ -539,10 +539,8 @@ def test_however_deep_sub_agents_are_only_the_innermost_holds_a_thread(monkeypat
         assert finished(handle.result(WAIT)).text == "deep down"
 
 
-def test_a_run_comes_back_at_once_when_code_that_goes_on_has_ended_its_sub_agent(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("understudy.actors.drivers.factory.by_actor", True)
+@pytest.mark.usefixtures("by_actors")
+def test_a_run_comes_back_at_once_when_code_that_goes_on_has_ended_its_sub_agent() -> None:
     waits = us.Task("step", one("step", us.BadReply("what?")), retries=1, backoff=(60.0, 60.0))
     steps = us.Workflow("steps", [waits])
 
