@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 from pydantic import TypeAdapter
 
+from understudy.vocabulary.message_json import without_halves
 from understudy.vocabulary.messages import (
     Message,
     ModelRequest,
@@ -138,6 +139,20 @@ def test_a_message_is_json_with_a_mark_for_half_a_surrogate_pair(part: Part, com
     assert messages.validate_json(messages.dump_json(given)) == [Message("user", (comes_back,), dialect="openai")]
     assert messages.validate_python(messages.dump_python(given)) == given  # only JSON needs the mark
     assert messages.json_schema(mode="serialization") == messages.json_schema(mode="validation")
+
+
+class Note(TextPart):
+    """A subclass of a user's own, which takes something else than its fields."""
+
+    def __init__(self, words: int) -> None:
+        super().__init__("word " * words + HALF)
+
+
+def test_a_part_of_a_subclass_is_json_too_and_a_message_without_a_half_is_not_copied() -> None:
+    messages, whole = TypeAdapter(list[Message]), Message("user", (TextPart("é"), RESULT, CALL))
+
+    assert messages.validate_json(messages.dump_json([Message("user", (Note(1),))]))[0].text == f"word {KEPT}"
+    assert without_halves(whole) is whole
 
 
 # --- settings
