@@ -174,7 +174,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(autouse=True)
 def by_actor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """With `--actors`, have runs without a store driven by actors of their own, but those that an oracle hears."""
-    if request.config.getoption("actors") and not {"oracle", "oracle_words"} & vars(request.module).keys():
+    item = request.node
+    is_heard = isinstance(item, pytest.Function) and not vars(item.module).keys().isdisjoint({"oracle", "oracle_words"})
+    if request.config.getoption("actors") and not is_heard:
         monkeypatch.setattr("understudy.actors.drivers.factory.by_actor", True)
 
 
