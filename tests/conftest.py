@@ -137,12 +137,18 @@ def no_bare_imports() -> Iterator[None]:
 FOUND = pytest.StashKey[oracle.Oracle]()
 
 
+def has_an_oracle(item: object) -> bool:
+    """Whether the file of a test has runs heard by an oracle of its own."""
+    return isinstance(item, pytest.Function) and not vars(item.module).keys().isdisjoint({"oracle", "oracle_words"})
+
+
 @pytest.fixture(autouse=True)
 def replayed(request: pytest.FixtureRequest) -> Iterator[None]:
     """With `--replay`, have the machines of a test write their lines."""
     item = request.node
-    has_its_own = isinstance(item, pytest.Function) and vars(item.module).get("oracle") is oracle
-    is_heard = not has_its_own and "by_actors" not in request.fixturenames  # an oracle hears only what drivers feed
+    is_heard = (
+        not has_an_oracle(item) and "by_actors" not in request.fixturenames
+    )  # an oracle hears only what drivers feed
     if not is_heard or not request.config.getoption("replay"):
         yield
         return
@@ -174,9 +180,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(autouse=True)
 def by_actor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """With `--actors`, have runs without a store driven by actors of their own, but those that an oracle hears."""
-    item = request.node
-    is_heard = isinstance(item, pytest.Function) and not vars(item.module).keys().isdisjoint({"oracle", "oracle_words"})
-    if request.config.getoption("actors") and not is_heard:
+    if request.config.getoption("actors") and not has_an_oracle(request.node):
         monkeypatch.setattr("understudy.actors.drivers.factory.by_actor", True)
 
 
