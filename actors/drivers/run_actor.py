@@ -93,7 +93,6 @@ class AgentRunActor(WorkingRun):
         self._checked: CheckedOutput[object] | None = None
         """The answer of the last turn, if it had one to check."""
         self.overflow = None
-        self.timed_model = (None, None)
         self.state = AgentLineState(self.agent.run_spec, account=self.account)
         if self.machine is None:
             self.state.apply(

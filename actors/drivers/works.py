@@ -42,19 +42,10 @@ Events = Sequence[e.RunEvent]
 class WorkingRun(RunTurns, AgentRunRecord):
     """A run of an agent that hears what comes of its works."""
 
-    __slots__ = ("overflow", "timed_model")
+    __slots__ = ("overflow",)
 
     overflow: ContextOverflow | None
     """Why the model refused the last request."""
-    timed_model: tuple[object, float | None]
-    """The agent's model and its time: an override may exchange it between two turns."""
-
-    def time_of_model(self) -> float | None:
-        """Return how long a call of the agent's model may take."""
-        model = self.agent.current_model
-        if model is not self.timed_model[0]:
-            self.timed_model = (model, model_time(self.agent))
-        return self.timed_model[1]
 
 
 R = TypeVar("R", bound=RunTurns)
@@ -187,7 +178,7 @@ class AskModel(Work):
         model = model_of(run) if turn is None else None
         try:
             in_pieces = is_streamed(run, model)
-            limit = streamed_time(run.agent) if in_pieces else run.time_of_model()
+            limit = streamed_time(run.agent) if in_pieces else model_time(run.agent)
             scope = scope_of_turn(run, request.turn, limit, in_pieces)
             deadline = first_deadline(scope, model)
         except BaseException as error:  # of a property of the model object

@@ -99,7 +99,11 @@ class LentTurn:
 def execute(order: ToolCallTask, attempt_of: AttemptOf | None = None) -> Executed:
     """Run a call on this thread. What the tool raises, `SystemExit` included, becomes an error result.
 
-    `attempt_of` returns what makes an attempt; the tool does if it is None. Raises nothing, but on the caller's own thread what is not the tool's: Ctrl-C, an exit, a greenlet's end.
+    Raises nothing, but on the caller's own thread what is not the tool's: Ctrl-C, an exit, a greenlet's end.
+
+    Args:
+        order: the call.
+        attempt_of: returns what makes an attempt; the tool makes it if it is None.
     """
     call, fate = order.call, FAILED
     order.thread = threading.get_ident()

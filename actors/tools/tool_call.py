@@ -48,6 +48,7 @@ class Paused:
 
 
 NO_THREAD = -1
+"""In place of the id of a thread."""
 Executed: TypeAlias = tuple[ToolResult | Paused, SessionOverlay | None]
 """The result, and what the call changed in the session; None when the call failed, or is not over."""
 
