@@ -227,28 +227,33 @@ class _Teller:
 
     def __init__(self, story: RunLog) -> None:
         self._story = story
-        self._told: dict[str, threading.Event] = {}
-        """Id of each call that was told -> set when its line is in the log."""
-        self._lock = threading.Lock()
-        """Guards the ids of the calls that were told; held while noting, so that a second call finds the result noted."""
+        self._told: set[str] = set()
+        self._writing = 0
+        """How many results are noted, and their lines are not in the log yet."""
+        self._lock = threading.Condition(threading.Lock())
+        """Guards the above; held while noting, so that a second call finds the result noted. Told when all lines are there."""
 
     def __call__(self, call: Call, result: ToolResult) -> None:
         made = call.order.call
-        written = threading.Event()
+        with self._lock:
+            if made.id in self._told:
+                return
+            self._told.add(made.id)
+            facts: list[RunLogEntry] = (
+                [call.order.finished(result)] if call.has_begun else [made, Finished(made, result)]
+            )
+            for fact in facts:
+                self._story.note(fact, with_line=False)
+            self._writing += 1
         try:
-            with self._lock:
-                if self._told.setdefault(made.id, written) is not written:
-                    return
-                facts: list[RunLogEntry] = (
-                    [call.order.finished(result)] if call.has_begun else [made, Finished(made, result)]
-                )
-                for fact in facts:
-                    self._story.note(fact, with_line=False)
             self._story.write_lines(facts)
         finally:
-            written.set()
+            with self._lock:
+                self._writing -= 1
+                if not self._writing:
+                    self._lock.notify_all()
 
     def wait(self) -> None:
         """Wait until the lines of all calls that were told are in the log: the run's own next line follows them."""
-        for written in list(self._told.values()):
-            written.wait()
+        with self._lock:
+            self._lock.wait_for(lambda: not self._writing)
