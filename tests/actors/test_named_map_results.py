@@ -12,12 +12,16 @@ import pytest
 
 import understudy as us
 from tests.support.deadly import DeadlyDatabase
+from tests.support.gates import Gate
 from tests.support.killing import Effects, worker
 from tests.support.named_maps import NAME, Desk, asking, mapped, texts
-from tests.support.scripts import finished
+from tests.support.scripts import WAIT, finished
+from understudy.actors.runs.record import RunRecord
 from understudy.actors.stores.maps.map_table import MapTable
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
 from understudy.actors.stores.store import Store
+from understudy.actors.system.actor_system import runs_of
+from understudy.actors.system.journaling import Journaling
 from understudy.testing import calls, says
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="runs in an SQLite store have no journal on Windows")
@@ -113,6 +117,29 @@ def test_a_result_that_the_store_did_not_take_costs_no_finished_call(
     assert isinstance(failure.error, us.StoreError)
     assert texts(mapped(agent, ["go"], system)) == ["did x"]
     assert len(effects.noted) == 1
+
+
+@pytest.mark.parametrize("name", [NAME, None])
+def test_runs_of_a_map_go_on_when_the_store_fails_while_an_input_is_taken(
+    name: str | None, system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, begin = Gate(), Journaling.begin
+    agent = us.Agent("clerk", model=us.FunctionModel(gate.then(says("done"))))
+
+    def failing(journaling: Journaling, record: RunRecord, *given: Any) -> None:
+        if record.input == "b":
+            assert gate.entered.wait(WAIT)
+            raise us.StoreError("the disk is full")
+        begin(journaling, record, *given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Journaling, "begin", failing)
+        with pytest.raises(us.StoreError, match="the disk is full"):
+            list(agent.map(["a", "b"], name=name, system=system))
+    (record,) = runs_of(system).in_flight()
+    gate.open()
+
+    assert finished(record.promise.get()).text == "done"
 
 
 # --- forgetting, and what is refused

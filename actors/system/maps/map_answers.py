@@ -15,6 +15,7 @@ from understudy.actors.system.actor_system import runs_of
 from understudy.actors.threads.promise import taken
 from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.actors.waiting.children import FirstChild
+from understudy.errors import StoreError
 from understudy.orchestration import Agent
 from understudy.orchestration.definitions.accounts import account_of
 from understudy.orchestration.definitions.port import RunOptions
@@ -119,8 +120,8 @@ class Answers(Generator[Answered, None, None]):
             )
         try:
             return self._next()
-        except BaseException:
-            self.close()
+        except BaseException as error:
+            self._end(error)
             raise
         finally:
             self._iterating.release()
@@ -144,8 +145,11 @@ class Answers(Generator[Answered, None, None]):
 
     def close(self) -> None:
         """Cancel the runs that are under way, and begin no more. A thread that waits for an answer gets none."""
+        self._end()
+
+    def _end(self, why: BaseException | None = None) -> None:
         self._closed = True
-        self._cancel_all()
+        self._cancel_all(why)
         if self._account is not None:
             self._account.stop()
         self._news.put(None)
@@ -289,14 +293,17 @@ class Answers(Generator[Answered, None, None]):
         error = record.promise.error()
         self._machine.answered(MapAnswer(index, record.promise.get()) if error is None else MapFailure(index, error))
         if self._machine.failure is not None:
-            self._cancel_all()
+            self._cancel_all(self._machine.failure.error)
 
-    def _cancel_all(self) -> None:
+    def _cancel_all(self, why: BaseException | None = None) -> None:
+        """Cancel the runs that are under way; if the map ends because its store failed, those that the store has go on."""
         records: list[RunRecord] = []
         while self._under_way:
             with contextlib.suppress(KeyError):  # another thread cancels too, or has heard of the end
                 records.append(self._under_way.popitem()[1])
-        self._cancel(records)
+        # An input that failed with a value that no store takes says nothing about the others.
+        has_store_failed = isinstance(why, StoreError) and (self._machine.failure is None or bool(why.run_id))
+        self._cancel([each for each in records if each.journal is None] if has_store_failed else records)
 
     def _cancel(self, records: Iterable[RunRecord]) -> None:
         if self._waits is None and runs_of(self._system).is_stopping:
