@@ -253,7 +253,7 @@ class Play:
             self._must(says_it, f"run {waiting.run_id} waits, and says not for what", UNSAID)
 
     def _recover(self, waits: bool) -> None:
-        until = monotonic() + (PATIENCE if self._always else 10.0 if waits else 0.0)
+        since = monotonic()
         while True:
             for handle in self.system.recover(runners=[self.runner]):
                 outcome = handle.result(timeout=PATIENCE)
@@ -264,7 +264,9 @@ class Play:
                 else:
                     self.settle(outcome)
             going = [run for run, state, _ in self.found().runs if state == "going"]
-            if not going or monotonic() > until:
+            # A store that failed in the middle has left the rest for another call of `recover`.
+            patience = PATIENCE if self._always or self.notes.all("away") else 10.0 if waits else 0.0
+            if not going or monotonic() > since + patience:
                 break
         self._must(not going or self.is_stopped, f"runs {going} are left by recover()")
 
