@@ -14,7 +14,6 @@ import pytest
 
 from tests.support import oracle, postgres
 from tests.support.not_by_actors import NOT_BY_ACTORS
-from tests.support.not_replayed import NOT_REPLAYED
 from tests.support.paths import FOLDERS, ROOT
 from tests.support.signals import heed_interrupts
 
@@ -79,11 +78,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the slow tests out, or all others with `--slow`."""
-    for option, table in ("replay", NOT_REPLAYED), ("actors", NOT_BY_ACTORS):
-        for item in items if config.getoption(option) else ():
-            why = table.get(item.nodeid) or table.get(item.nodeid.partition("[")[0])
-            if why is not None:
-                item.add_marker(pytest.mark.xfail(strict=True, reason=why))
+    for item in items if config.getoption("actors") else ():
+        why = NOT_BY_ACTORS.get(item.nodeid) or NOT_BY_ACTORS.get(item.nodeid.partition("[")[0])
+        if why is not None:
+            item.add_marker(pytest.mark.xfail(strict=True, reason=why))
     wanted = config.getoption("slow")
     if not wanted and (config.getoption("all") or config.args_source is not pytest.Config.ArgsSource.TESTPATHS):
         return
@@ -139,7 +137,8 @@ FOUND = pytest.StashKey[oracle.Oracle]()
 
 def has_an_oracle(item: object) -> bool:
     """Whether the file of a test has runs heard by an oracle of its own."""
-    return isinstance(item, pytest.Function) and not vars(item.module).keys().isdisjoint({"oracle", "oracle_words"})
+    names = {"oracle", "oracle_words", "replay_all"}
+    return isinstance(item, pytest.Function) and not vars(item.module).keys().isdisjoint(names)
 
 
 @pytest.fixture(autouse=True)

@@ -30,7 +30,6 @@ from .kill_cast import Notes
 from .kills import Report as KillReport
 from .mixed import Report, run_all
 from .readers import Reader
-from .replays import replay_all
 from .sessions import EACH, update_together
 from .tree_machines import try_machines
 from .trees import try_trees
@@ -63,15 +62,6 @@ def test_every_one_of_many_runs_is_accounted_for_and_nothing_grows() -> None:
     assert report.endings.total() == 500
     assert {kind for kind, _ in report.endings} == set(EXPECTED)
     assert [number for number, _ in report.footprints] == [100, 200, 300, 400, 500]
-
-
-def test_the_lines_of_random_runs_come_to_the_states_of_the_runs() -> None:
-    report = replay_all(150, 10_000, unheard)
-
-    assert report.faults == []
-    assert report.ends["Complete"] and report.ends["NeedsInput"] and report.ends["SeveralErrors"]
-    assert report.kinds["SummaryCame"] and report.kinds["CallsGuarded"] and report.kinds["TurnLost"]
-    assert report.trees > 0 and not report.not_replayed
 
 
 def test_no_tree_of_supervisors_hangs_or_is_left_as_otp_would_not_leave_it() -> None:

@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 import tempfile
 import threading
 from collections import Counter
@@ -371,6 +372,7 @@ def _news_in(now: Any, then: Any) -> Iterator[e.RunEvent]:
 
 
 ALL: WeakSet[Oracle] = WeakSet()
+"""Those that are installed."""
 FOLDERS = count(1)
 
 
@@ -447,13 +449,23 @@ class Oracle:
 
     @contextmanager
     def writing(self) -> Generator[None]:
-        """Hold the lines, for one piece of writing."""
+        """Hold the lines, for one piece of writing, of which a test that counts calls sees none."""
+        profile = sys.getprofile()
+        sys.setprofile(None)
         with self._lock:
             before, self._here.busy = self.is_busy, True
             try:
                 yield
             finally:
                 self._here.busy = before
+                sys.setprofile(profile)
+
+    def settle(self) -> None:
+        """Read all lines again from their texts now, and let go of them: whoever measures what is left wants none."""
+        with self.writing():
+            self.replay(1)
+            for kept in (self.lines, self.of_account, self.of_session, self.of_run, self._texts, self._kept):
+                kept.clear()
 
     @property
     def here(self) -> Any:
@@ -702,13 +714,15 @@ class Oracle:
         line = self.line(machine)
         if line is None or self.is_busy:
             return call()
+        profile = sys.getprofile()
         with self.writing():
             try:
                 events = list(told(line))
             except Exception:  # noqa: BLE001  # a feed of another form than any driver's: the machine refuses it
                 return call()
             line.begin_stay()
-            result = call()
+            with seen_by(profile):
+                result = call()
             if name == "context_overflow" and machine.state.context is None:
                 return result
             self._write(line, events, name)
@@ -730,12 +744,14 @@ class Oracle:
         line = self.line(machine)
         if line is None or self.is_busy:
             return call()
+        profile = sys.getprofile()
         with self.writing():
             line.begin_stay()
             decided = _deciding_agent if isinstance(machine, AgentRun) else _deciding_group
             events, before = list[e.RunEvent](), decided(line, None, set())
             try:
-                step = call()
+                with seen_by(profile):
+                    step = call()
             except Exception as error:
                 decided(line, None, before, events)
                 self._write(line, events, "next_step")
@@ -756,6 +772,16 @@ class Oracle:
             }  # of a turn that came before
             if wanted is not None and told != wanted:
                 self.tell(line, "due", [f"{step!r:.200} | {due}"])
+
+
+@contextmanager
+def seen_by(profile: Any) -> Generator[None]:
+    """Let a test that counts calls see those of the live machine."""
+    sys.setprofile(profile)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
 
 
 def _due_children(machine: Machine) -> list[int]:
@@ -923,7 +949,7 @@ def installed(places: int = 1) -> Generator[Oracle]:
         def feeding(name: str, told: Callable[..., Iterator[e.RunEvent]]) -> Callable[[Any], Any]:
             def make(real: Any) -> Any:
                 def fed(self: Any, *given: Any, **named: Any) -> Any:
-                    given = tuple([list(each) if isinstance(each, Iterator) else each for each in given])
+                    given = tuple([list(each) if hasattr(each, "__next__") else each for each in given])
                     call = lambda: real(self, *given, **named)
                     return oracle.feed(self, name, call, lambda line: told(line, *given, **named))
 
@@ -945,6 +971,7 @@ def installed(places: int = 1) -> Generator[Oracle]:
             with oracle.writing():
                 oracle.replay(places)
         finally:
+            ALL.discard(oracle)
             if oracle.folder.exists() and not oracle.is_forked:
                 shutil.rmtree(oracle.folder)
             TOTAL.update({"lines": len(oracle.lines), "events": oracle.kinds.total(), "compared": oracle.compared})
