@@ -7,10 +7,8 @@ import time
 from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
-from math import inf
 from typing import TYPE_CHECKING, assert_never
 
-from understudy.actors.cells.envelope import Fate
 from understudy.actors.memory.access import MemoryFailed
 from understudy.actors.run_view.errors import model_failure, model_time, streamed_time, timed_out
 from understudy.actors.run_view.run_lines import tell_late_driver
@@ -18,9 +16,7 @@ from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.ownership import Stale
 from understudy.actors.threads.pool import run_next_here, submit
 from understudy.actors.tools.batch import ToolBatch
-from understudy.actors.tools.executor import execute
 from understudy.actors.tools.failed_calls import fails_agent
-from understudy.actors.tools.tool_call import ToolCallTask, deadline_of
 from understudy.errors import (
     ActorError,
     AgentCrashed,
@@ -45,6 +41,7 @@ from .reconciling import reconcile
 from .summary_call import shortened, sum_up
 from .turn_checks import about_turn
 from .turn_scope import TurnScope
+from .works import make_alone
 
 if TYPE_CHECKING:
     from understudy.vocabulary.answers.output_type import CheckedOutput
@@ -252,20 +249,11 @@ class AgentDriver:
     def _run_alone(self, call: ToolCall) -> UnderstudyError | None:
         """Take the turn of the only call on this thread: no hop. If it hangs, the watchdog takes the run away from us."""
         record, epoch = self._record, self._epoch
-        tool = record.agent.tools_by_name[call.name]
-        executor = record.host.executors.of(tool, record.cell)
-        order = ToolCallTask(record, tool, call, deadline_of(tool), executor)
-        if call.id in record.before:
-            order.follow(*record.before[call.id])
-        if not executor.take_turn(order):
+        # In a copy of the context, as on a lent thread: variables that the tool sets end with it.
+        made = make_alone(record, epoch, call, copy_context())
+        if made is None:
             return self._run_together((call,))
-        try:
-            record.begin_step(epoch, order.doing, inf if order.deadline is None else order.deadline, order)
-            record.log.note(call)
-        except BaseException:
-            order.came_back(Fate.CANCELLED)  # with its seat: from `begin_step` on, others know that it has one
-            raise
-        executed = copy_context().run(execute, order)  # as on a lent thread: variables that the tool sets end with it
+        order, executed = made
         stop = record.take_results(epoch, [executed])
         if isinstance(executed[0], ToolResult):
             record.log.note(order.finished(executed[0]))

@@ -39,7 +39,7 @@ from .child_ends import (
 )
 from .group_outcomes import end_done, end_failed, end_paused
 from .turns import START, TIME_UP, RunMailbox, RunTurns
-from .works import Events, RunWork
+from .works import SAID, Events, RunWork
 
 NEWS = "news"
 
@@ -263,20 +263,11 @@ class GroupWork(RunWork[GroupRunActor]):
 class Open(GroupWork):
     """Load the session."""
 
-    __slots__ = ("is_loaded",)
-
-    def __init__(self, run: GroupRunActor) -> None:
-        super().__init__(run)
-        self.is_loaded = False
-
-    @property
-    def has_news(self) -> bool:
-        return self.is_loaded
+    __slots__ = ()
 
     def do(self) -> Events:
         self.run.load_session(self.epoch)
-        self.is_loaded = True
-        return ()
+        return SAID
 
 
 class Ask(GroupWork):
@@ -289,16 +280,12 @@ class Ask(GroupWork):
         self.said: bool | None = None
         self.error: Exception | None = None
 
-    @property
-    def has_news(self) -> bool:
-        return self.said is not None or self.error is not None
-
     def do(self) -> Events:
         try:
             self.said = self.ask()
         except Exception as error:
             self.error = error
-        return ()
+        return SAID
 
     @abstractmethod
     def ask(self) -> bool:

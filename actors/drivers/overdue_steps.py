@@ -48,7 +48,7 @@ def _gave_check_up(record: AgentRunRecord) -> bool:
         record.answered[question] = f"{doing} did not end in time"
     if hanging is not None:
         safely(record, record.host.hung.abandon, hanging, record, doing, since)
-    _drive_on(record, epoch)
+    drive_on(record, epoch)
     return True
 
 
@@ -71,13 +71,13 @@ def take_step_away(record: AgentRunRecord, order: ToolCallTask, again: bool) -> 
     if hanging is not None:
         safely(record, record.host.hung.abandon, hanging, record, order.doing, since)
     if failure is None:
-        _drive_on(record, epoch)
+        drive_on(record, epoch)
     else:
         record.host.endings.cannot_go_on(record, failure, epoch)
     order.abandon()
 
 
-def _drive_on(record: AgentRunRecord, epoch: int) -> None:
+def drive_on(record: AgentRunRecord, epoch: int) -> None:
     """Give a run its next driver, from `epoch` on, or end it."""
     try:
         record.host.drive(record, epoch)

@@ -40,6 +40,7 @@ from .works import (
     FailOfSubAgent,
     Finish,
     Guard,
+    MakeCall,
     Open,
     Pause,
     Reconcile,
@@ -93,6 +94,7 @@ class AgentRunActor(WorkingRun):
         self._checked: CheckedOutput[object] | None = None
         """The answer of the last turn, if it had one to check."""
         self.overflow = None
+        self._timed_model, self._model_time = None, None
         self.state = AgentLineState(self.agent.run_spec, account=self.account)
         if self.machine is None:
             self.state.apply(
@@ -104,15 +106,16 @@ class AgentRunActor(WorkingRun):
     # --- messages
 
     def take_message(self, message: object) -> None:
-        if isinstance(message, Call):
+        work = self._work
+        if message is work and work is not None:
+            self._take_work(work)
+        elif isinstance(message, Call):
             self._take_call(message)
         elif message is START:
             self._work = None  # one that crashed, or that took too long
             if self.machine is not None:  # a person's answers and raised limits were fed before the run goes on
                 self.state.go_on_with(self.machine)
             self._go_on()
-        elif self._work is not None and message is self._work:  # any other one was given up
-            self._take_work(self._work)
 
     # --- what is due
 
@@ -128,10 +131,12 @@ class AgentRunActor(WorkingRun):
                 history, system = self.prepared(self.epoch)
                 self._open(e.Opened(tuple(history), system))
                 kind = state.kind_due()
-            if kind == "call":
-                self._make_calls()
-            else:
+            if kind != "call":
                 self._begin(self._work_for(kind))
+            elif (call := self._call_alone()) is not None:
+                self._begin(MakeCall(self, call))
+            else:
+                self._make_calls()
         except BaseException as error:  # of a limit or a budget, mostly
             self._begin(Fail(self, error))
 
@@ -178,10 +183,19 @@ class AgentRunActor(WorkingRun):
 
     def _take_work(self, work: Work) -> None:
         self._work = None
-        self.step_deadline = inf
+        with self.lock:
+            if work.epoch != self.epoch:
+                return  # it was given up in this very moment
+            self.step_deadline = inf
+            self.step_order = self.step_check = None
         try:
-            for event in work.events:
-                self._apply(event, work)
+            if isinstance(work, MakeCall):
+                if work.made is None:
+                    return self._make_calls()
+                self._take_made(*work.made)
+            else:
+                for event in work.events:
+                    self._apply(event, work)
         except BaseException as refused:  # by the machine, which has not changed: what code of users said does not fit
             self._begin(Fail(self, refused))
         else:
@@ -219,7 +233,8 @@ class AgentRunActor(WorkingRun):
                 state.apply(event)
                 if isinstance(event, e.RunRuled) and event.moment == "on_error":
                     self.told_error = False
-        self.answered.clear()
+        if self.answered:
+            self.answered.clear()
 
     def _open(self, event: e.Opened) -> None:
         self.state.apply(event)
@@ -239,6 +254,24 @@ class AgentRunActor(WorkingRun):
             self.log.write_lines(note_changes(self.log, context, error))
 
     # --- the calls of a round
+
+    def _call_alone(self) -> ToolCall | None:
+        """Return the call that is due if it is the only one, and a work can make it."""
+        calls, agent = self.state.open_calls, self.agent
+        if len(calls) > 1 and agent.max_parallel_calls != 1:
+            return None
+        tool = agent.tools_by_name[calls[0].name]
+        return None if tool.isolation == "caller" or isinstance(tool, SubAgent) else calls[0]
+
+    def _take_made(self, order: ToolCallTask, executed: Executed) -> None:
+        came, overlay = executed
+        assert isinstance(came, ToolResult), "only a sub-agent's call pauses"
+        if overlay is not None:
+            self.commit_changes((executed,))
+        self.state.apply(e.ResultCame(came))
+        if self.state.results:
+            self.state.apply(e.ResultsTaken())
+        self.log.note(order.finished(came))
 
     def _make_calls(self) -> None:
         """Begin the calls that are due, as many at once as the agent says."""
@@ -390,7 +423,7 @@ class AgentRunActor(WorkingRun):
 
     def _let_go(self, given_up: bool) -> None:
         """Keep what came of calls; those under way are not made again."""
-        safely(self, self._count_unfed)
+        super()._let_go(given_up)
         if self._executed or self._calls:
             safely(self, self._keep_finished, list(self._executed.values()), list(self._calls))
             self._executed = {}

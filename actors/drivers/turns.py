@@ -152,8 +152,9 @@ class RunTurns(RunRecord):
         mailbox = self.mailbox
         after: list[Callable[[], object]] = []
         following: object | None = message
+        thread = get_ident()
         while following is not None:
-            mailbox.turn_on = get_ident()
+            mailbox.turn_on = thread
             try:
                 self._handle(following)
             except BaseException as failure:  # a fault of the runtime's own: the run must not hang
@@ -168,7 +169,7 @@ class RunTurns(RunRecord):
             each()
 
     def _handle(self, message: object) -> None:
-        if isinstance(message, End):
+        if type(message) is End:
             self._handle_end(message)
         elif self.phase != "running":
             return

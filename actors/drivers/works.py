@@ -10,13 +10,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from understudy.actors.cells.envelope import Fate
 from understudy.actors.memory.access import MemoryFailed
 from understudy.actors.run_view.errors import model_failure, model_time, streamed_time, timed_out
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.ownership import Stale
 from understudy.actors.threads.pool import run_next_here
+from understudy.actors.tools.executor import execute
+from understudy.actors.tools.tool_call import Executed, ToolCallTask, deadline_of
 from understudy.errors import AgentCrashed, AgentDown, ContextOverflow, ToolError, UnderstudyError, in_words
 from understudy.orchestration.agent.steps import CallModel, Done
 from understudy.orchestration.definitions.sub_agent import SubAgent
@@ -34,6 +38,8 @@ from .turn_checks import about_turn
 from .turns import RunTurns
 
 if TYPE_CHECKING:
+    from contextvars import Context
+
     from understudy.vocabulary.answers.output_type import CheckedOutput
 
 Events = Sequence[e.RunEvent]
@@ -42,10 +48,20 @@ Events = Sequence[e.RunEvent]
 class WorkingRun(RunTurns, AgentRunRecord):
     """A run of an agent that hears what comes of its works."""
 
-    __slots__ = ("overflow",)
+    __slots__ = ("_model_time", "_timed_model", "overflow")
 
     overflow: ContextOverflow | None
     """Why the model refused the last request."""
+    _timed_model: object
+    """The model that `_model_time` is of: an override may exchange it between two turns."""
+    _model_time: float | None
+
+    def model_time(self) -> float | None:
+        """Return how many seconds a request for a whole turn may take; None for no limit."""
+        own = self.agent.current_model
+        if own is not self._timed_model:
+            self._timed_model, self._model_time = own, model_time(self.agent)
+        return self._model_time
 
 
 R = TypeVar("R", bound=RunTurns)
@@ -55,7 +71,7 @@ class RunWork(ABC, Generic[R]):
     """One work of a run.
 
     Attributes:
-        events: what came of it.
+        events: what came of it; empty if it has ended the run, or crashed, or was given up: its actor hears nothing then.
         returned: whether it came back, which one that hangs may never do.
     """
 
@@ -70,11 +86,6 @@ class RunWork(ABC, Generic[R]):
     def begin(self, *, last: bool) -> None:
         """Begin on this thread, once it has done what it is at; on another one if it has more to do then."""
         run_next_here(self)
-
-    @property
-    def has_news(self) -> bool:
-        """Whether the actor is to hear of it; else it has ended the run, or crashed, or was given up."""
-        return bool(self.events)
 
     @abstractmethod
     def do(self) -> Events:
@@ -94,7 +105,7 @@ class RunWork(ABC, Generic[R]):
             text = f"{run.runner.id}/{run.run_id} failed: {in_words(cause)}"
             run.lost_work(AgentCrashed(text, actor=run.runner.id), cause)
         else:
-            if self.has_news:
+            if self.events:
                 self.run.hear(self)
 
     def refused(self, cause: RuntimeError) -> None:
@@ -178,7 +189,7 @@ class AskModel(Work):
         model = model_of(run) if turn is None else None
         try:
             in_pieces = is_streamed(run, model)
-            limit = streamed_time(run.agent) if in_pieces else model_time(run.agent)
+            limit = streamed_time(run.agent) if in_pieces else run.model_time()
             scope = scope_of_turn(run, request.turn, limit, in_pieces)
             deadline = first_deadline(scope, model)
         except BaseException as error:  # of a property of the model object
@@ -207,6 +218,50 @@ class AskModel(Work):
             taken = replace(taken, output_problem=self.checked.problem)
         # A callback may have changed the turn, so the machine checks it again.
         return (taken if moments is None or taken.problems is not None else replace(taken, problems={}),)
+
+
+SAID: Events = (e.RunEvent(),)
+"""What comes of a work that says in attributes of its own what its actor is to hear."""
+
+
+def make_alone(
+    run: AgentRunRecord, epoch: int, call: ToolCall, enter: Context | None = None
+) -> tuple[ToolCallTask, Executed] | None:
+    """Make the only call that is due, on this thread; None if its seat is not free. If it hangs, the watchdog takes the run away.
+
+    Raises:
+        Stale: the run is over or in other hands.
+    """
+    tool = run.agent.tools_by_name[call.name]
+    executor = run.host.executors.of(tool, run.cell)
+    order = ToolCallTask(run, tool, call, deadline_of(tool), executor)
+    if call.id in run.before:
+        order.follow(*run.before[call.id])
+    if not executor.take_turn(order):
+        return None
+    try:
+        run.begin_step(epoch, order.doing, inf if order.deadline is None else order.deadline, order)
+        run.log.note(call)
+    except BaseException:
+        order.came_back(Fate.CANCELLED)  # with its seat: from `begin_step` on, others know that it has one
+        raise
+    return order, execute(order) if enter is None else enter.run(execute, order)
+
+
+class MakeCall(Work):
+    """The only call that is due, of a tool on a lent thread: no hop."""
+
+    __slots__ = ("call", "made")
+
+    def __init__(self, run: WorkingRun, call: ToolCall) -> None:
+        super().__init__(run)
+        self.call = call
+        self.made: tuple[ToolCallTask, Executed] | None = None
+        """None if it has to wait for a seat."""
+
+    def do(self) -> Events:
+        self.made = make_alone(self.run, self.epoch, self.call)
+        return SAID
 
 
 class SumUp(Work):

@@ -75,6 +75,10 @@ class AgentRun:
         budget: a limit for this run, besides the spec's budget.
         account: the account that the run spends from, made by a driver; it has the budgets already.
 
+    Attributes:
+        spec: the agent's rules and limits.
+        state: the run's state, for reading only.
+
     Raises:
         TypeError: the input holds something other than parts, the history something other than messages, or the system
             prompt is no text.
@@ -82,7 +86,7 @@ class AgentRun:
             result, or the budget limits dollars and the model has no price.
     """
 
-    __slots__ = ("_account", "_spec", "_state")
+    __slots__ = ("_account", "spec", "state")
 
     def __init__(
         self,
@@ -101,8 +105,8 @@ class AgentRun:
         start = len(messages)
         messages.append(user_message(checked_input(input)))
         check_text_or_none("system", system)
-        self._spec = spec
-        self._state = RunState(
+        self.spec = spec
+        self.state = RunState(
             messages=messages,
             start=start,
             system=(spec.system or "") if system is None else system,
@@ -113,11 +117,11 @@ class AgentRun:
             context=None if spec.compaction is None else ContextState(),
         )
         if account is None:
-            self._state.budget = narrowed(spec.budget, budget)
-            self._account = Account(spec.agent_id, spec.priced_as, self._state)
+            self.state.budget = narrowed(spec.budget, budget)
+            self._account = Account(spec.agent_id, spec.priced_as, self.state)
         else:
             self._account = account
-            account.keep_in(self._state)
+            account.keep_in(self.state)
 
     # --- what to do next
 
@@ -134,7 +138,7 @@ class AgentRun:
             CallbackAbort: a callback ended the run.
             InvalidOutput: no answer fits the output type; `extend` lets the model try again.
         """
-        return due_step(self._spec, self._state, self._account)
+        return due_step(self.spec, self.state, self._account)
 
     # --- the model's answer
 
@@ -145,9 +149,9 @@ class AgentRun:
             turn: a turn that has not been fed yet.
             problems: position of a call among the turn's calls -> why its arguments do not fit the schema.
         """
-        if self._state.context is not None and due_summary(self._spec, self._state) is not None:
+        if self.state.context is not None and due_summary(self.spec, self.state) is not None:
             return ()
-        allowed, calls = self._spec.allowed_tools(self._state.turns + 1), turn.tool_calls
+        allowed, calls = self.spec.allowed_tools(self.state.turns + 1), turn.tool_calls
         return find_invalid(allowed, calls, problems or {}, cut_calls(turn, calls))
 
     def answer_in(self, turn: ModelTurn) -> str | None:
@@ -156,9 +160,9 @@ class AgentRun:
         None if there is nothing to check: no output type, or the turn calls tools, asks a person, says nothing, or is the
         answer to a request for a summary.
         """
-        if self._state.context is not None and due_summary(self._spec, self._state) is not None:
+        if self.state.context is not None and due_summary(self.spec, self.state) is not None:
             return None
-        return answer_in(self._spec, turn)
+        return answer_in(self.spec, turn)
 
     def model_response(
         self,
@@ -187,7 +191,7 @@ class AgentRun:
                 checked.
             TypeError: an argument is of the wrong type.
         """
-        check_turn_is_due(self._spec, self._state)
+        check_turn_is_due(self.spec, self.state)
         check_turn(turn)
         if problems or resolutions:
             check_texts("problems", problems or {})
@@ -204,7 +208,7 @@ class AgentRun:
         Raises:
             ProtocolViolation: no model call is pending, or the answer was not checked.
         """
-        check_turn_is_due(self._spec, self._state)
+        check_turn_is_due(self.spec, self.state)
         self._take_turn(turn, {}, {}, {}, None, None)
 
     def _take_turn(
@@ -216,14 +220,14 @@ class AgentRun:
         met: str | None,
         output_problem: str | None,
     ) -> None:
-        if self._state.context is not None and take_context_turn(self._spec, self._state, self._account, turn):
+        if self.state.context is not None and take_context_turn(self.spec, self.state, self._account, turn):
             return
-        usage = counted(self._account, self._spec, self._state, turn)  # before the turn is in the history
-        before = len(self._state.messages)
-        take_turn(self._spec, self._state, turn, problems, resolutions, approvals, met, output_problem)
+        usage = counted(self._account, self.spec, self.state, turn)  # before the turn is in the history
+        before = len(self.state.messages)
+        take_turn(self.spec, self.state, turn, problems, resolutions, approvals, met, output_problem)
         self._account.charge_turn(usage)
-        if self._state.context is not None:
-            note_turn(self._state, self._state.context, turn, before)
+        if self.state.context is not None:
+            note_turn(self.state, self.state.context, turn, before)
 
     # --- long conversations
 
@@ -235,9 +239,9 @@ class AgentRun:
             TypeError: the problem is no text.
         """
         checked_text("problem", problem)
-        if self._state.context is None or due_summary(self._spec, self._state) is None:
+        if self.state.context is None or due_summary(self.spec, self.state) is None:
             raise ProtocolViolation("a failed compaction, and no request for a summary is pending")
-        fail_summary(self._spec, self._state, self._state.context, problem)
+        fail_summary(self.spec, self.state, self.state.context, problem)
 
     def context_overflow(self, *, tokens: int | None = None, limit: int | None = None) -> bool:
         """Say that the model refused the pending request as longer than its context window.
@@ -253,22 +257,22 @@ class AgentRun:
         Raises:
             ProtocolViolation: no model call is pending.
         """
-        check_turn_is_due(self._spec, self._state)
-        context = self._state.context
+        check_turn_is_due(self.spec, self.state)
+        context = self.state.context
         if context is None:
             return False
-        if due_summary(self._spec, self._state) is not None:
-            fail_summary(self._spec, self._state, context, "the request for a summary was too long")
+        if due_summary(self.spec, self.state) is not None:
+            fail_summary(self.spec, self.state, context, "the request for a summary was too long")
             return True
-        return overflowed(self._spec, self._state, context, tokens, limit)
+        return overflowed(self.spec, self.state, context, tokens, limit)
 
     def prepay(self, turn: ModelTurn) -> None:
         """Count a turn that is fed later, by a driver that goes on with the run; it is not counted again then."""
-        self._account.prepay(counted(self._account, self._spec, self._state, turn))
+        self._account.prepay(counted(self._account, self.spec, self.state, turn))
 
     def is_prepaid(self, turn: ModelTurn) -> None:
         """Note of a loaded run that a turn was counted by `prepay` before the run was saved."""
-        self._account.is_prepaid(counted(self._account, self._spec, self._state, turn))
+        self._account.is_prepaid(counted(self._account, self.spec, self.state, turn))
 
     def write_off(self, turn: ModelTurn | None) -> None:
         """Count a model call that will not be fed, because the run ended first.
@@ -279,11 +283,11 @@ class AgentRun:
         """
         if turn is None and not self._account.counts_tokens():
             return
-        due = None if self._state.context is None else due_summary(self._spec, self._state)
+        due = None if self.state.context is None else due_summary(self.spec, self.state)
         if due is not None:
-            charge_summary(self._spec, self._account, due.request, turn)
+            charge_summary(self.spec, self._account, due.request, turn)
         else:
-            lost = counted(self._account, self._spec, self._state, turn or ModelTurn(()))
+            lost = counted(self._account, self.spec, self.state, turn or ModelTurn(()))
             self._account.charge_turn(lost)
 
     # --- what callbacks decide
@@ -297,13 +301,13 @@ class AgentRun:
             ProtocolViolation: no model call is pending, or the action does not apply to turns.
             TypeError: the turn is no turn, or the ruling no ruling.
         """
-        check_turn_is_due(self._spec, self._state)
+        check_turn_is_due(self.spec, self.state)
         check_turn(turn)
         check_ruling(ruling)
-        if self._state.context is not None and due_summary(self._spec, self._state) is not None:
+        if self.state.context is not None and due_summary(self.spec, self.state) is not None:
             raise ProtocolViolation("a ruling about the answer to a request for a summary, which callbacks do not see")
-        usage = counted(self._account, self._spec, self._state, turn)
-        replace_turn(self._spec, self._state, turn, ruling)
+        usage = counted(self._account, self.spec, self.state, turn)
+        replace_turn(self.spec, self.state, turn, ruling)
         self._account.charge_turn(usage)
 
     def end_by(self, ruling: Ruling) -> None:
@@ -314,17 +318,17 @@ class AgentRun:
         Raises:
             ProtocolViolation: the run is done, or the action does not end runs.
         """
-        if self._state.phase == "done":
-            raise out_of_order(self._spec, self._state, "the end of the run", "model")
+        if self.state.phase == "done":
+            raise out_of_order(self.spec, self.state, "the end of the run", "model")
         check_ruling(ruling)
-        end_run(self._state, ruling)
+        end_run(self.state, ruling)
 
     def unguarded(self) -> tuple[ToolCall, ...]:
         """Return the calls that callbacks must decide about, in call order; `guard` takes the decisions.
 
         A call that a person approved is returned a second time. Calls run without `guard` if the driver never calls it.
         """
-        return () if self._state.round is None else unguarded(self._state.round)
+        return () if self.state.round is None else unguarded(self.state.round)
 
     def guard(self, rulings: Mapping[str, Ruling], *, approvals: Mapping[str, Verdict] | None = None) -> None:
         """Take the decisions of callbacks about the `unguarded` calls, by call id; other calls do not change.
@@ -337,13 +341,13 @@ class AgentRun:
         Raises:
             ProtocolViolation: there is no round of calls, or a ruling does not fit.
         """
-        round_ = current_round(self._spec, self._state, "rulings about calls")
+        round_ = current_round(self.spec, self.state, "rulings about calls")
         check_rulings(rulings)
-        guard_calls(self._spec, self._state, round_, rulings, approvals or {})
+        guard_calls(self.spec, self.state, round_, rulings, approvals or {})
 
     def unreviewed(self) -> tuple[tuple[ToolCall, ToolResult], ...]:
         """Return the results that callbacks have not seen, in call order; none while calls are pending."""
-        return () if self._state.round is None else unreviewed(self._state.round)
+        return () if self.state.round is None else unreviewed(self.state.round)
 
     def review(self, rulings: Mapping[str, Ruling]) -> None:
         """Mark the `unreviewed` results as seen by callbacks, and take their decisions, by call id.
@@ -351,10 +355,10 @@ class AgentRun:
         Raises:
             ProtocolViolation: there is no round of calls, or a ruling does not fit.
         """
-        round_ = current_round(self._spec, self._state, "rulings about results")
+        round_ = current_round(self.spec, self.state, "rulings about results")
         check_rulings(rulings)
-        review_results(self._state, round_, rulings)
-        end_if_failed(self._spec, self._state)
+        review_results(self.state, round_, rulings)
+        end_if_failed(self.spec, self.state)
 
     # --- tools and people
 
@@ -365,13 +369,17 @@ class AgentRun:
             ProtocolViolation: no calls are pending, there are no results, or an id is unknown or already answered.
             TypeError: a value is no result.
         """
-        round_ = admitted_round(self._spec, self._state, "tool results")
         given = list(results)
+        admitted_round(self.spec, self.state, "tool results")
         check_results(given)
-        take_results(round_, given)
-        if not self._spec.watched:  # otherwise callbacks see the results first, and may change them
-            end_if_failed(self._spec, self._state)
-            close_if_complete(self._state)
+        self.checked_results(given)
+
+    def checked_results(self, given: Sequence[ToolResult]) -> None:
+        """Take results that are well-formed. Raises `ProtocolViolation` as `tool_results` does."""
+        take_results(admitted_round(self.spec, self.state, "tool results"), given)
+        if not self.spec.watched:  # otherwise callbacks see the results first, and may change them
+            end_if_failed(self.spec, self.state)
+            close_if_complete(self.state)
 
     def decisions(self, decisions: Mapping[str, Decision]) -> None:
         """Take a person's decisions about some or all waiting calls, by call id.
@@ -380,7 +388,7 @@ class AgentRun:
             ProtocolViolation: no calls wait, there are no decisions, or a call does not wait.
             TypeError: a value is no decision.
         """
-        round_ = admitted_round(self._spec, self._state, "decisions")
+        round_ = admitted_round(self.spec, self.state, "decisions")
         if round_.children:
             return self.respond(sort_answers(self.pauses, decisions))
         take_decisions(round_, decisions)
@@ -390,7 +398,7 @@ class AgentRun:
     @property
     def in_doubt(self) -> tuple[ToolCall, ...]:
         """The calls that were under way when the run's process died, and that nobody has decided about."""
-        round_ = self._state.round
+        round_ = self.state.round
         return () if round_ is None else tuple([call for call in round_.calls if call.id in round_.in_doubt])
 
     def reconcile(self, found: Mapping[str, ToolResult | None]) -> None:
@@ -402,7 +410,7 @@ class AgentRun:
         Raises:
             ProtocolViolation: a call is not in doubt.
         """
-        round_ = admitted_round(self._spec, self._state, "what is known of calls in doubt")
+        round_ = admitted_round(self.spec, self.state, "what is known of calls in doubt")
         settle_doubts(round_, found)
         self._close_unless_watched()
 
@@ -414,7 +422,7 @@ class AgentRun:
         """
         questions = [pause.id for pause in self.pauses if pause.question is not None]
         if not questions:
-            raise out_of_order(self._spec, self._state, "an answer", "input")
+            raise out_of_order(self.spec, self.state, "an answer", "input")
         self.respond({questions[0]: text})
 
     def respond(self, answers: Mapping[str, PauseAnswer]) -> None:
@@ -425,7 +433,7 @@ class AgentRun:
             TypeError: an answer is of another kind than its pause.
         """
         check_answers(self.pauses, answers)
-        take_answers(self._state, answers)
+        take_answers(self.state, answers)
         self._close_unless_watched()
 
     def child_paused(self, call_id: str, saved: str, pauses: Sequence[Pause]) -> None:
@@ -439,7 +447,7 @@ class AgentRun:
         Raises:
             ProtocolViolation: the call is not pending, or the child has no pause.
         """
-        round_ = admitted_round(self._spec, self._state, "a child's pause")
+        round_ = admitted_round(self.spec, self.state, "a child's pause")
         check_pauses(saved, pauses)
         note_child(round_, call_id, PausedChild(saved, tuple(pauses)))
 
@@ -453,7 +461,7 @@ class AgentRun:
         Raises:
             ProtocolViolation: the call is not pending.
         """
-        round_ = admitted_round(self._spec, self._state, "a child that was stopped")
+        round_ = admitted_round(self.spec, self.state, "a child that was stopped")
         check_pauses(saved, ())
         note_stopped(round_, call_id, saved)
 
@@ -462,37 +470,37 @@ class AgentRun:
 
         A tool that was cut off may have done half of its work, so a run that goes on does not make the call again.
         """
-        if self._state.round is not None and self._state.round.admitted:
-            cut_off(self._state.round, call_ids, RUN_ENDED)
+        if self.state.round is not None and self.state.round.admitted:
+            cut_off(self.state.round, call_ids, RUN_ENDED)
 
     def child(self, call_id: str) -> PausedChild | None:
         """Return the child of a pending call that paused or was stopped; None if the call has not begun."""
-        return None if self._state.round is None else self._state.round.children.get(call_id)
+        return None if self.state.round is None else self.state.round.children.get(call_id)
 
     @property
     def pauses(self) -> tuple[Pause, ...]:
         """The open pauses: the run's own, then its children's in call order. Tool calls may be pending as well."""
-        return pauses_of(self._spec.agent_id, self._state)
+        return pauses_of(self.spec.agent_id, self.state)
 
     @property
     def may_go_on(self) -> bool:
         """Whether the run can go on from here; a failure that `next_step` raises for good cannot be undone."""
-        return self._state.phase != "failed"
+        return self.state.phase != "failed"
 
     @property
     def has_stopped(self) -> bool:
         """Whether the run of a sub-agent was stopped, and goes on with this one."""
-        return has_stopped(self._state)
+        return has_stopped(self.state)
 
     @property
     def waits(self) -> bool:
         """Whether nothing is left to do before a person answers."""
-        return waits_for_person(self._state)
+        return waits_for_person(self.state)
 
     def _close_unless_watched(self) -> None:
         """Close the round if it is complete; if callbacks see the results first, `next_step` closes it."""
-        if not self._spec.watched:
-            close_if_complete(self._state)
+        if not self.spec.watched:
+            close_if_complete(self.state)
 
     # --- limits and reports
 
@@ -517,25 +525,25 @@ class AgentRun:
             max_continues=max_continues,
             max_output_retries=max_output_retries,
         )
-        extend(self._spec, self._state, self._account, raised, budget)
+        extend(self.spec, self.state, self._account, raised, budget)
 
     def at_limit(self) -> bool:
         """Whether the run can only go on after `extend`."""
-        return at_limit(self._state, self._account)
+        return at_limit(self.state, self._account)
 
     @property
     def is_between_turns(self) -> bool:
         """Whether the next step is to call the model, and no limit stands before it."""
-        return self._state.phase == "model" and not self.at_limit()
+        return self.state.phase == "model" and not self.at_limit()
 
     @property
     def turn_is_open(self) -> bool:
         """Whether calls of the model's last turn still run or wait."""
-        return self._state.round is not None
+        return self.state.round is not None
 
     def over_budget(self) -> bool:
         """Whether the budget does not allow the next step."""
-        return over_budget(self._state, self._account)
+        return over_budget(self.state, self._account)
 
     def charge(
         self,
@@ -564,34 +572,25 @@ class AgentRun:
         return self._account
 
     @property
-    def spec(self) -> RunSpec:
-        return self._spec
-
-    @property
-    def state(self) -> RunState:
-        """The run's state, for reading only."""
-        return self._state
-
-    @property
     def messages(self) -> Sequence[Message]:
         """The whole history: the messages that the run was given, and those it added."""
-        return Transcript(self._state.messages, len(self._state.messages))
+        return Transcript(self.state.messages, len(self.state.messages))
 
     @property
     def new_messages(self) -> tuple[Message, ...]:
         """The messages that the run added to the history, its input first."""
-        return new_messages(self._state)
+        return new_messages(self.state)
 
     @property
     def usage(self) -> Usage:
         """Tokens of all model calls so far, including those of runs inside of this one."""
-        return self._state.usage
+        return self.state.usage
 
     # --- saving and loading
 
     def with_account(self, account: Account) -> AgentRun:
         """Have another account count what the run spends; returns the run itself."""
-        account.keep_in(self._state)
+        account.keep_in(self.state)
         self._account = account
         return self
 
@@ -599,9 +598,9 @@ class AgentRun:
         """Return a copy of the run, with an account of its own: what is fed to one of them does not change the other."""
         self._account.settle()
         run = AgentRun.__new__(AgentRun)
-        run._spec = self._spec
-        run._state = self._state.copied()
-        run._account = Account(self._spec.agent_id, self._spec.priced_as, run._state)
+        run.spec = self.spec
+        run.state = self.state.copied()
+        run._account = Account(self.spec.agent_id, self.spec.priced_as, run.state)
         return run
 
     def to_json(self) -> str:
@@ -609,7 +608,7 @@ class AgentRun:
         from .snapshot import dump
 
         self._account.settle()
-        return dump(self._state, self._spec)
+        return dump(self.state, self.spec)
 
     @classmethod
     def from_json(cls, text: str, spec: RunSpec, *, adopt: bool = False) -> AgentRun:
@@ -629,9 +628,9 @@ class AgentRun:
 
         _check_spec(spec)
         run = cls.__new__(cls)
-        run._spec = spec
-        run._state = load(text, spec, adopt)
-        if spec.compaction is not None and run._state.context is None:
-            run._state.context = ContextState()
-        run._account = Account(spec.agent_id, spec.priced_as, run._state)
+        run.spec = spec
+        run.state = load(text, spec, adopt)
+        if spec.compaction is not None and run.state.context is None:
+            run.state.context = ContextState()
+        run._account = Account(spec.agent_id, spec.priced_as, run.state)
         return run

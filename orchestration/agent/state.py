@@ -60,6 +60,7 @@ PHASES: Mapping[Phase, PhaseRule] = {
             "next_step": frozenset({*_GOES_ON, "failed"}),
             "guard": frozenset({"tools", *_ENDED}),
             "tool_results": frozenset({*_GOES_ON, "failed"}),
+            "checked_results": frozenset({*_GOES_ON, "failed"}),
             "review": frozenset({"tools", *_ENDED}),
             "decisions": _GOES_ON,
             "answer": _GOES_ON,

@@ -274,7 +274,8 @@ class AgentLineState(LineState):
         self._after_turn(event)
 
     def _after_turn(self, event: TurnTaken | TurnRuled) -> None:
-        self.lay(event.changes)
+        if event.changes is not None:
+            self.lay(event.changes)
         self.turn_came = None
         if self.results or self._open or self.under_way:  # of calls that were cut off
             self.results = {}
@@ -322,8 +323,10 @@ class AgentLineState(LineState):
 
     def _left(self, call_id: str) -> None:
         """Note that a call runs no more; with the last one of the round, the machine takes the results."""
-        self.children.pop(call_id, None)
-        self.under_way.pop(call_id, None)
+        if self.children:
+            self.children.pop(call_id, None)
+        if self.under_way:
+            self.under_way.pop(call_id, None)
         self._open.pop(call_id, None)
         if not self._open:
             self._take_results()
@@ -332,12 +335,14 @@ class AgentLineState(LineState):
         machine = self.running
         state = machine.state
         if self.results and state.round is not None:
-            given = [self.results[call.id] for call in state.round.calls if call.id in self.results]
-            self.results = {}
+            results, self.results = self.results, {}
+            given = list(results.values())
+            if len(given) > 1:
+                given = [results[call.id] for call in state.round.calls if call.id in results]
             for each in given:
                 if each.changes is not None:
                     self.lay(each.changes)
-            machine.tool_results([each.result for each in given])
+            machine.checked_results([each.result for each in given])
         if state.round is not None or self._open or self.under_way:
             self._look()
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import threading
+from unittest.mock import patch
 
 import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually, results_of, scripted
-from understudy.testing import calls, says
+from understudy.actors.drivers import overdue_steps
+from understudy.actors.drivers.run_actor import AgentRunActor
+from understudy.actors.runs.agent_record import AgentRunRecord
+from understudy.testing import FunctionModel, calls, says
 
 
 @us.tool(timeout=0.05)
@@ -118,3 +122,42 @@ def test_a_tool_that_blocks_who_tells_it_keeps_no_run_from_its_deadline(system: 
 
     assert isinstance(handle.exception(WAIT), us.RunTimedOut)
     gate.set()
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["given up", "made again"])
+@pytest.mark.usefixtures("by_actors")
+def test_what_a_call_brings_in_the_moment_in_which_its_run_is_taken_away_is_not_taken(
+    again: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, asked = list[str](), list[int]()
+
+    def looked_up() -> str:
+        made.append("made")
+        return "found"
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        asked.append(request.turn)
+        return calls("looked_up") if request.turn == 1 else says("ok")
+
+    def hear(run: AgentRunActor, work: object) -> None:
+        order = run.step_order
+        if order is None or made != ["made"]:
+            heard(run, work)
+        else:  # its time is over just now
+
+            def hear_first(record: AgentRunRecord, epoch: int) -> None:
+                heard(run, work)
+                drive_on(record, epoch)
+
+            with patch.object(overdue_steps, "drive_on", hear_first):
+                overdue_steps.take_step_away(run, order, again)
+
+    heard, drive_on = AgentRunActor.hear, overdue_steps.drive_on
+    monkeypatch.setattr(AgentRunActor, "hear", hear)
+    with us.ActorSystem("shop") as system:
+        outcome = us.Agent("clerk", model=FunctionModel(answer), tools=[looked_up]).run("go", system=system)
+
+    assert outcome.text == "ok"
+    assert asked == [1, 2]
+    assert len(made) == (2 if again else 1)
+    assert [result.error_kind for result in results_of(outcome)] == ["" if again else "timed_out"]

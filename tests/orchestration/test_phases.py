@@ -61,6 +61,12 @@ def test_a_checked_turn_leads_where_any_turn_leads() -> None:
     assert moves["checked_response"] == moves["model_response"]
 
 
+def test_checked_results_lead_where_any_results_lead() -> None:
+    moves = PHASES["tools"].moves
+
+    assert moves["checked_results"] == moves["tool_results"]
+
+
 def test_every_phase_can_be_reached_from_the_first_and_only_done_leads_nowhere() -> None:
     reached: set[Phase] = set()
     found: set[Phase] = {"model"}
