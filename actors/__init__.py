@@ -9,10 +9,9 @@ from understudy.actors.memory.persistent import PersistentMemory
 from understudy.actors.stores.database import StoreFigures
 from understudy.actors.system.actor_system import ActorSystem
 from understudy.actors.system.agent_ref import AgentRef
-from understudy.actors.system.default_system import configure, current_system
 from understudy.actors.system.health import ActorFigures, Health
 from understudy.actors.system.preloading import preload
-from understudy.actors.system.runtime import runtime
+from understudy.actors.system.runtime import configure, current_system, runtime
 from understudy.actors.system.stored_run_handle import StoredRunHandle
 from understudy.actors.waiting.combine import collect, first
 

@@ -19,7 +19,7 @@ from httpcore._backends.sync import SyncStream
 
 import understudy as us
 from understudy import FunctionModel, ModelRequest, ModelTurn, calls, says
-from understudy.actors.runs.admission import IN_LINE
+from understudy.actors.system.run_manager import IN_LINE
 from understudy.providers.http.retries import Timing
 from understudy.vocabulary.context.scope import enter_scope, leave_scope
 

@@ -179,7 +179,7 @@ if TYPE_CHECKING:
     from understudy.vocabulary.context.ancestry import carry as carry
     from understudy.vocabulary.context.artifacts import Artifact as Artifact
     from understudy.vocabulary.context.budget import Budget as Budget
-    from understudy.vocabulary.context.prices import Price as Price
+    from understudy.vocabulary.context.budget import Price as Price
     from understudy.vocabulary.context.scope import Scope as Scope, current_scope as current_scope
     from understudy.vocabulary.context.session import (
         RunContext as RunContext,
@@ -349,7 +349,7 @@ else:
         "understudy.vocabulary.context.artifacts": ("Artifact",),
         "understudy.vocabulary.tools.artifact_reader": ("read_artifact",),
         "understudy.vocabulary.tools.questions": ("ask_user",),
-        "understudy.vocabulary.context.budget": ("Budget",),
+        "understudy.vocabulary.context.budget": ("Budget", "Price"),
         "understudy.vocabulary.runs.callbacks": (
             "Abort",
             "AgentCallback",
@@ -564,7 +564,6 @@ else:
         ),
         "understudy.vocabulary.answers.forms": ("JsonSchema",),
         "understudy.vocabulary.answers.output_type": ("CheckedOutput",),
-        "understudy.vocabulary.context.prices": ("Price",),
         "understudy.providers": (
             "Anthropic",
             "AzureOpenAI",

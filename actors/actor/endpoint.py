@@ -7,9 +7,8 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
-from understudy.actors.cells.envelope import Behaviour, Envelope
 from understudy.actors.cells.event_stream import EventStream
-from understudy.actors.cells.mailbox import Put
+from understudy.actors.cells.mailbox import Behaviour, Envelope, Put
 from understudy.actors.threads.promise import Promise
 from understudy.vocabulary.actors.messages import Down
 from understudy.vocabulary.context.ancestry import ChainAndHops, Link

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, overload
 import pykka
 from pykka.messages import ProxyGetAttr
 
-from understudy.actors.cells.envelope import new_envelope
 from understudy.actors.cells.event_stream import EventStream
-from understudy.actors.cells.mailbox import FULL
+from understudy.actors.cells.mailbox import FULL, new_envelope
 from understudy.actors.cells.subscriptions import OnLost, Subscription, hearing_context
 from understudy.actors.threads.promise import Late, Promise
 from understudy.errors import CircularAgentCall, MailboxFull

@@ -13,8 +13,8 @@ from functools import partial
 from logging import ERROR
 
 from understudy.actors.cells.dead_letters import type_name
-from understudy.actors.cells.envelope import Envelope, Fate
 from understudy.actors.cells.event_stream import EventStream
+from understudy.actors.cells.mailbox import Envelope, Fate
 from understudy.actors.threads import cancel_hooks
 from understudy.actors.threads.alarms import ring_at
 from understudy.actors.threads.pool import Work

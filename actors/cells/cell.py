@@ -24,8 +24,7 @@ from understudy.vocabulary.actors.messages import DEFAULT_ASK_TIMEOUT, DEFAULT_C
 from understudy.vocabulary.context.ancestry import ChainAndHops, enter_work
 
 from .dead_letters import ActorDead
-from .envelope import HANDLED, Behaviour, Envelope, Fate, new_envelope
-from .mailbox import FULL, QUEUED, WAKE, MailboxQueue, Put
+from .mailbox import FULL, HANDLED, QUEUED, WAKE, Behaviour, Envelope, Fate, MailboxQueue, Put, new_envelope
 from .pykka_cell import PykkaCell
 
 

@@ -26,7 +26,7 @@ from understudy.vocabulary.actors.system_events import (
 )
 
 from .dead_letters import DeadLetters, type_name
-from .envelope import Envelope
+from .mailbox import Envelope
 from .subscriptions import FunctionInbox, Inbox, Subscription, sent_on_hearing
 
 LINES: dict[type[SystemEvent], tuple[int, str]] = {

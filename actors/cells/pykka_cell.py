@@ -18,7 +18,7 @@ from pykka import messages
 
 from understudy.actors.threads.promise import Promise
 
-from .envelope import Envelope, Fate, new_envelope
+from .mailbox import Envelope, Fate, new_envelope
 
 STOP: type = messages._ActorStop  # pyright: ignore[reportPrivateUsage]
 """The message by which Pykka stops an actor."""

@@ -17,8 +17,7 @@ from understudy.errors import MailboxFull
 from understudy.vocabulary.actors.system_events import SystemEvent
 
 from .cell import Cell
-from .envelope import Envelope, new_envelope
-from .mailbox import Put
+from .mailbox import Envelope, Put, new_envelope
 
 OnLost = Callable[[BaseException], object]
 _hearing: contextvars.ContextVar[bool] = contextvars.ContextVar("understudy_hearing", default=False)

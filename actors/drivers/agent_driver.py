@@ -9,9 +9,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
-from understudy.actors.memory.access import MemoryFailed
+from understudy.actors.memory.conversations import MemoryFailed
 from understudy.actors.run_view.errors import model_failure, model_time, streamed_time, timed_out
-from understudy.actors.run_view.run_lines import tell_late_driver
+from understudy.actors.run_view.log import tell_late_driver
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.ownership import Stale
 from understudy.actors.threads.pool import run_next_here, submit
@@ -36,10 +36,9 @@ from .agent_pause import paused_outcome, turn_outcome
 from .callbacks import CallbackDispatcher
 from .early_results import write_result
 from .model_call import ask_model, first_deadline, is_streamed, model_of, resolved_model, scope_of_turn
-from .output_checks import check_answer, with_output
 from .reconciling import reconcile
 from .summary_call import shortened, sum_up
-from .turn_checks import about_turn
+from .turn_checks import about_turn, check_answer, with_output
 from .turn_scope import TurnScope
 from .works import make_alone
 

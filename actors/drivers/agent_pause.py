@@ -9,8 +9,8 @@ from typing import TypedDict
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.orchestration.agent.pauses import paused_by
 from understudy.vocabulary.context.artifacts import Artifact
+from understudy.vocabulary.context.budget import in_dollars
 from understudy.vocabulary.context.overlays import lasting
-from understudy.vocabulary.context.prices import in_dollars
 from understudy.vocabulary.messages import JsonValue, Message, Usage
 from understudy.vocabulary.runs.outcomes import MoreTurns, NeedsApproval, NeedsInput
 

@@ -18,7 +18,7 @@ from understudy.vocabulary.runs.outcomes import Complete
 
 if TYPE_CHECKING:
     from understudy.actors.actor.actor_cell import ActorCell
-    from understudy.actors.run_view.run_lines import RunLines
+    from understudy.actors.run_view.log import RunLines
     from understudy.orchestration import Agent
     from understudy.orchestration.definitions.port import RunOptions
 

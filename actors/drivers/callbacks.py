@@ -11,8 +11,7 @@ from dataclasses import replace
 from logging import ERROR
 from typing import TYPE_CHECKING, cast
 
-from understudy.actors.run_view.errors import note_missing_deps
-from understudy.actors.run_view.failsafe import safely
+from understudy.actors.run_view.errors import note_missing_deps, safely
 from understudy.actors.run_view.log import Finished, RunLog
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.ownership import Stale

@@ -13,8 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from understudy.actors.run_view.errors import timed_out
-from understudy.actors.run_view.failsafe import safely
+from understudy.actors.run_view.errors import safely, timed_out
 from understudy.actors.runs.group_children import Inside, RetryTimes
 from understudy.actors.runs.group_record import GroupRunRecord
 from understudy.actors.runs.ownership import Stale

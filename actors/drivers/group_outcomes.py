@@ -9,8 +9,8 @@ from understudy.actors.runs.group_record import GroupRunRecord
 from understudy.actors.runs.ownership import Stale
 from understudy.orchestration.agent.pauses import paused_by
 from understudy.orchestration.graph.run import GraphRun
+from understudy.vocabulary.context.budget import in_dollars
 from understudy.vocabulary.context.overlays import lasting
-from understudy.vocabulary.context.prices import in_dollars
 from understudy.vocabulary.runs.outcomes import Complete, Incomplete, NeedsApproval, NeedsInput, Pause, stamp
 
 

@@ -12,7 +12,7 @@ from understudy.vocabulary.runs.outcomes import Outcome, stamp
 
 from .agent_pause import paused_outcome as paused_agent
 from .group_outcomes import done_outcome, paused_outcome
-from .output_checks import with_output
+from .turn_checks import with_output
 
 
 def outcome_of(record: RunRecord) -> Outcome[object]:

@@ -8,13 +8,12 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, cast
 
-from understudy.actors.run_view.errors import bad_stream, checked_turn, model_failure, model_timeout
-from understudy.actors.run_view.failsafe import safely
+from understudy.actors.run_view.errors import bad_stream, checked_turn, model_failure, model_timeout, safely
 from understudy.actors.run_view.log import RunLog
 from understudy.actors.run_view.shown_turn import ShownTurn
 from understudy.actors.runs.ownership import Stale
 from understudy.errors import ProviderError, RunTimedOut, UnderstudyError
-from understudy.orchestration.agent.turn_checks import fault_of_usage
+from understudy.orchestration.agent.feed_checks import fault_of_usage
 from understudy.orchestration.streaming.turn_assembler import TurnAssembler
 from understudy.orchestration.supervision.call_time import GRACE
 from understudy.vocabulary.checks import WrongReturn

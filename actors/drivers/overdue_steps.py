@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from understudy.actors.run_view.failsafe import safely
+from understudy.actors.run_view.errors import safely
 from understudy.actors.run_view.log import Finished
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.tools.failed_calls import tell_repeated, timeout_result

@@ -13,8 +13,7 @@ from math import inf
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
-from understudy.actors.run_view.errors import cancelled
-from understudy.actors.run_view.failsafe import safely
+from understudy.actors.run_view.errors import cancelled, safely
 from understudy.actors.run_view.log import Finished
 from understudy.actors.runs.context_changes import note_changes
 from understudy.actors.threads.pool import run_next_here
@@ -22,8 +21,8 @@ from understudy.actors.tools.batch_call import Call
 from understudy.actors.tools.executor import LentTurn
 from understudy.actors.tools.tool_call import Executed, Paused, ToolCallTask, deadline_of
 from understudy.errors import CircularAgentCall, RunCancelled, UnderstudyError
+from understudy.orchestration.agent.rounds import failure_of
 from understudy.orchestration.agent.run import AgentRun
-from understudy.orchestration.agent.tool_failures import failure_of
 from understudy.orchestration.agent.turns import refusals
 from understudy.orchestration.definitions.sub_agent import SubAgent
 from understudy.orchestration.runs import events as e

@@ -1,4 +1,4 @@
-"""Checks of a model's turn before it is fed: the arguments of its calls, and the rules of the user.
+"""Checks of a model's turn before it is fed: the arguments of its calls, the rules of the user, and a typed answer.
 
 The rules run on the driver's thread, outside the record's lock. The record keeps each answer until it is fed, so that the
 next driver does not ask again if this one fails.
@@ -19,7 +19,7 @@ from understudy.actors.runs.ownership import Stale
 from understudy.actors.runs.turn_findings import NOTHING, AboutTurn
 from understudy.diagnostics import emit
 from understudy.errors import RunError, in_words
-from understudy.orchestration.agent.calls import calls_of, repaired, with_ids
+from understudy.orchestration.agent.rounds import calls_of, repaired, with_ids
 from understudy.orchestration.agent.steps import (
     FailRun,
     InvalidCall,
@@ -36,12 +36,17 @@ from understudy.orchestration.supervision.call_time import GRACE
 from understudy.vocabulary.checks import WrongReturn, found_instead
 from understudy.vocabulary.context.run_values import values_of_run
 from understudy.vocabulary.messages import JsonObject, ModelTurn, ToolCall
+from understudy.vocabulary.runs.outcomes import Complete, Incomplete
 from understudy.vocabulary.tools.parameters import BadArguments
 from understudy.vocabulary.tools.signature import Signature
 
 if TYPE_CHECKING:
+    from understudy.actors.runs.agent_record import AgentRunRecord
+    from understudy.actors.runs.turn_findings import AboutTurn
     from understudy.orchestration import AgentRun
+    from understudy.vocabulary.answers.output_type import CheckedOutput
     from understudy.vocabulary.context.session import RunContext
+    from understudy.vocabulary.messages import ModelTurn
     from understudy.vocabulary.runs.criteria import Criterion
     from understudy.vocabulary.tools.definition import Tool
 
@@ -212,3 +217,31 @@ def _once(record: AgentRunRecord, epoch: int, question: Hashable, who: str, ask:
         record.begin_step(epoch, f"asking {who}")
         record.note_answer(epoch, question, ask())
     return cast(T, record.answered[question])
+
+
+def check_answer(record: AgentRunRecord, epoch: int, turn: ModelTurn, about: AboutTurn) -> CheckedOutput[object] | None:
+    """Read the answer of a turn in the agent's output type; None if there is none that would end the run.
+
+    Errors of validators are raised, except `ValueError`.
+    """
+    spec = record.agent.run_spec
+    text = None if spec.output is None else answer_in(spec, turn)
+    if text is None or (spec.criteria and about.get("met") is None):
+        return None
+    record.begin_step(epoch, "reading the answer")
+    return record.agent.check_output(text)
+
+
+def with_output(
+    record: AgentRunRecord, outcome: Complete[str] | Incomplete, checked: CheckedOutput[object] | None
+) -> Complete[object] | Incomplete:
+    """Return an outcome with the answer in the agent's output type, read again if this driver has not read it.
+
+    Raises:
+        InvalidOutput: it fits no longer.
+    """
+    if isinstance(outcome, Incomplete) or record.agent.run_spec.output is None:
+        return outcome
+    if checked is None or checked.text != outcome.text:
+        checked = record.agent.check_output(outcome.text)
+    return replace(cast("Complete[object]", outcome), output=checked.value)

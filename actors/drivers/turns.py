@@ -12,7 +12,7 @@ from functools import partial
 from math import inf
 from threading import get_ident
 
-from understudy.actors.run_view.run_lines import tell_late_driver
+from understudy.actors.run_view.log import tell_late_driver
 from understudy.actors.runs.ownership import RunDriver
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.threads.alarms import Alarm, ring_at

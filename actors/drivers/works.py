@@ -13,8 +13,8 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from understudy.actors.cells.envelope import Fate
-from understudy.actors.memory.access import MemoryFailed
+from understudy.actors.cells.mailbox import Fate
+from understudy.actors.memory.conversations import MemoryFailed
 from understudy.actors.run_view.errors import model_failure, model_time, streamed_time, timed_out
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.ownership import Stale
@@ -31,10 +31,9 @@ from understudy.vocabulary.messages import ModelRequest, ToolCall, ToolResult
 from .agent_pause import paused_outcome, turn_outcome
 from .callbacks import CallbackDispatcher
 from .model_call import ask_model, first_deadline, is_streamed, model_of, resolved_model, scope_of_turn
-from .output_checks import check_answer, with_output
 from .reconciling import found_of
 from .summary_call import summary
-from .turn_checks import about_turn
+from .turn_checks import about_turn, check_answer, with_output
 from .turns import RunTurns
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
 from understudy.actors.cells.dead_letters import type_name
-from understudy.actors.cells.envelope import CANCELLED, FAILED, HANDLED
 from understudy.actors.cells.event_stream import EventStream
+from understudy.actors.cells.mailbox import CANCELLED, FAILED, HANDLED
 from understudy.actors.cells.seated_cell import Entered, SeatedCell
 from understudy.actors.run_view.errors import DEFAULT_MEMORY_TIMEOUT, cancelled, step_timeout
 from understudy.actors.run_view.view import AgentRunView

@@ -9,7 +9,7 @@ from functools import partial
 from logging import WARNING
 from typing import TYPE_CHECKING
 
-from understudy.actors.run_view.failsafe import safely
+from understudy.actors.run_view.errors import safely
 from understudy.actors.runs.ownership import Stale
 from understudy.actors.threads.promise import Promise
 from understudy.actors.threads.run_elsewhere import run_elsewhere

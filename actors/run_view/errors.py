@@ -1,10 +1,16 @@
-"""The errors that runs and their calls end with, made where the run is known."""
+"""The errors that runs and their calls end with, made where the run is known.
+
+`safely` takes a step that must not keep a run from ending: its failure is logged, and the next step is taken.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, cast
+import contextlib
+from collections.abc import Callable, Coroutine
+from logging import ERROR
+from typing import TYPE_CHECKING, Protocol, TypeVarTuple, cast
 
+from understudy.diagnostics import emit
 from understudy.errors import (
     AgentCrashed,
     BadReply,
@@ -16,15 +22,14 @@ from understudy.errors import (
     in_words,
 )
 from understudy.orchestration import Agent
-from understudy.orchestration.agent.turn_checks import fault_of_turn
+from understudy.orchestration.agent.feed_checks import fault_of_turn
 from understudy.vocabulary.checks import Unset
 from understudy.vocabulary.messages import ModelTurn
 from understudy.vocabulary.models import DEFAULT_IDLE_TIMEOUT, streamed_timeout_of, timeout_of
 
 if TYPE_CHECKING:
+    from understudy.actors.run_view.view import AgentRunView, RunView
     from understudy.orchestration.definitions.runner import Runner
-
-    from .view import AgentRunView, RunView
 
 DEFAULT_MEMORY_TIMEOUT = 30.0  # Seconds for one use of a memory. A store answers in milliseconds, or is down.
 LOADING = "loading its conversation"
@@ -140,3 +145,32 @@ def model_timeout(record: AgentRunView, why: RunTimedOut | None = None) -> Provi
     else:
         what = f"gave no answer within {limit:g} s"
     return ProviderTimeout(f"the model of agent {record.agent.id!r} {what}", retryable=True)
+
+
+Ts = TypeVarTuple("Ts")
+
+
+class Named(Protocol):
+    """A run that the log can name."""
+
+    @property
+    def run_id(self) -> str:
+        """Unique in its system."""
+        ...
+
+
+def safely(record: Named, do: Callable[[*Ts], object], *arguments: *Ts) -> BaseException | None:
+    """Call `do` with the arguments, and return what it raised, which is logged; None if it raised nothing.
+
+    Also an exit is caught: the thread, which may be a caller's, has the rest of the run's end to see to.
+    """
+    try:
+        do(*arguments)
+    except BaseException as failure:
+        with contextlib.suppress(BaseException):  # a handler of the host's may fail in its turn
+            name = getattr(do, "__qualname__", type(do).__name__)
+            text = "run %s: %s failed; the run goes to its end all the same"
+            values = {"run_id": record.run_id}
+            emit(ERROR, "run_ending_failed", values, text, record.run_id, name, exc_info=failure)
+        return failure
+    return None

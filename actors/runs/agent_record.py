@@ -9,18 +9,16 @@ from math import inf
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from understudy.actors.journal.call_transaction import StoredCallTransaction
-from understudy.actors.memory.access import is_stored, recall, remember
-from understudy.actors.run_view.errors import note_missing_deps
-from understudy.actors.run_view.failsafe import safely
-from understudy.actors.run_view.log import Dropped, Finished, RunLogEntry
-from understudy.actors.run_view.run_lines import RunLines, lines_of
+from understudy.actors.memory.conversations import is_stored, recall, remember
+from understudy.actors.run_view.errors import note_missing_deps, safely
+from understudy.actors.run_view.log import Dropped, Finished, RunLines, RunLogEntry, lines_of
 from understudy.actors.tools.failed_calls import fails_agent
 from understudy.actors.tools.tool_call import Executed, Paused
 from understudy.errors import ProviderError, UnderstudyError
-from understudy.orchestration.agent.outcome import messages_so_far
+from understudy.orchestration.agent.next_step import messages_so_far
 from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.agent.turns import refusals, refused_by
-from understudy.orchestration.definitions.accounts import account_of
+from understudy.orchestration.definitions.agent import account_of
 from understudy.orchestration.journal.places import place_of_call
 from understudy.orchestration.saving.raised_limits import needs_higher_limit
 from understudy.vocabulary.checks import WrongReturn, found_instead

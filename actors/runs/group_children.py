@@ -8,7 +8,7 @@ from functools import partial
 from heapq import heappop, heappush
 from math import inf
 
-from understudy.actors.run_view.failsafe import safely
+from understudy.actors.run_view.errors import safely
 from understudy.actors.run_view.log import ChildBegan
 from understudy.actors.threads.alarms import Alarm, ring_at
 from understudy.orchestration.runs.events import RunEvent

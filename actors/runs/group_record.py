@@ -9,9 +9,8 @@ from copy import copy
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
-from understudy.actors.run_view.failsafe import safely
-from understudy.actors.run_view.log import ChildBegan, Finished
-from understudy.actors.run_view.run_lines import RunLines, lines_of
+from understudy.actors.run_view.errors import safely
+from understudy.actors.run_view.log import ChildBegan, Finished, RunLines, lines_of
 from understudy.actors.waiting.children import ChildWaits, EachChild, FirstChild
 from understudy.actors.waiting.graph import graph
 from understudy.errors import SeveralErrors, UnderstudyError

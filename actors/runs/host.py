@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.stores.database import Outage
 from understudy.actors.stores.sessions import Sessions
-from understudy.actors.tools.executors import Executors
+from understudy.actors.tools.executor import Executors
 from understudy.errors import CircularAgentCall, UnderstudyError
 from understudy.orchestration.definitions.port import RunOptions
 from understudy.orchestration.definitions.runner import Runner

@@ -10,10 +10,9 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Self, TypeVar
 
+from understudy.actors.run_view.errors import safely
 from understudy.actors.run_view.event_count import next_seq
-from understudy.actors.run_view.failsafe import safely
-from understudy.actors.run_view.log import Finished, RunLog
-from understudy.actors.run_view.run_lines import RunLines, lines_of
+from understudy.actors.run_view.log import Finished, RunLines, RunLog, lines_of
 from understudy.actors.stores.database import may_pass
 from understudy.actors.threads.pool import start_next_thread
 from understudy.actors.threads.promise import Promise
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from understudy.actors.journal.run_journal import JournalPart
     from understudy.actors.memory.conversation_queue import Lease
     from understudy.actors.stores.turn_hold import TurnHold
-    from understudy.actors.tools.caller_thread import CallerThreadCalls
+    from understudy.actors.tools.batch_call import CallerThreadCalls
     from understudy.orchestration.definitions.port import ResumeOptions, RunOptions
     from understudy.orchestration.definitions.runner import Runner
     from understudy.orchestration.journal.rows import JournalRow, Written

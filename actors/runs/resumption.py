@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from understudy.orchestration.agent.limits import is_too_long, limits_reached
+from understudy.orchestration.agent.next_step import is_too_long, limits_reached
 from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.graph.run import GraphRun
 from understudy.orchestration.saving.machines import Machine, Orchestrator

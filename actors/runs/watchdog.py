@@ -1,4 +1,4 @@
-"""The watchdog: one thread that looks at the deadlines of the runs in flight, so that no run needs a timer of its own."""
+"""The deadlines of runs: their scopes, and the watchdog, one thread that looks at all of them: no run needs a timer of its own."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.diagnostics import emit
 from understudy.errors import AgentDown
 from understudy.vocabulary.context.run_values import values_of_run
+from understudy.vocabulary.context.scope import Scope, current_scope
 
 from .record import RunRecord
 
 TICK = 0.02  # Seconds between looks; how late a deadline may be noticed.
+RETRIES = 50  # Of a run and all runs inside of it: generous for a healthy run, finite for a looping one.
 LINGER = 5.0  # Seconds it goes on ticking after the last run, for the next run is usually near.
 
 
@@ -127,3 +129,9 @@ class Watchdog:
             emit(ERROR, "watchdog_failed", values_of_run(record.link), text, record.run_id, exc_info=True)
         finally:
             self._seen_to.discard((record.run_id, what))
+
+
+def scope_of_run(timeout: float | None) -> Scope:
+    """Make a run's scope: inside of a run, its deadline and cancellation hold too."""
+    deadline = None if timeout is None else time.monotonic() + timeout
+    return Scope(deadline, time.monotonic, current_scope(), RETRIES)

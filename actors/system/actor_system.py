@@ -40,7 +40,6 @@ from understudy.vocabulary.runs.memory import begin_anew_in_child
 from understudy.vocabulary.runs.pause_store import PauseStore
 from understudy.vocabulary.runs.stored_runs import ChangedRun, LeftRun, WaitingRun
 
-from .agent_actor import Maker, StartRun
 from .agent_ref import AgentRef
 from .argument_checks import (
     LEASE,
@@ -57,7 +56,7 @@ from .argument_checks import (
     checked_recovering,
     refuse_arguments,
 )
-from .directory import Directory
+from .directory import Directory, Maker, StartRun
 from .health import ActorFigures, Health, figures, health_of, tree_of
 from .pykka_registry import RegistryEntries
 from .recovery.parked_runs import ParkedRuns

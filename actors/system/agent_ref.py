@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, Literal, NoReturn, cast, overload
 
 from understudy.actors.actor.actor_cell import lost_because
 from understudy.actors.actor.ref import ActorRef
-from understudy.actors.cells.envelope import Fate, new_envelope
+from understudy.actors.cells.mailbox import Fate, new_envelope
 from understudy.actors.threads.promise import Late
 from understudy.diagnostics import emit
 from understudy.errors import AgentDown, in_words

@@ -1,14 +1,21 @@
-"""Who lives in a system: agents by definition, actors by name, and in which order they came."""
+"""Who lives in a system: agents by definition, actors by name, and in which order they came.
+
+An agent's actor starts the agent's runs and never blocks. It has no state of its own to lose. What a restart makes afresh
+is what an agent works with: its model lets go of the connections it has.
+"""
 
 from __future__ import annotations
 
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from typing import TypeAlias, cast
+from sys import maxsize
+from typing import TYPE_CHECKING, TypeAlias, cast
 
+from understudy.actors.actor.actor import Actor
 from understudy.actors.actor.actor_cell import ActorCell
 from understudy.actors.actor.commands import nothing
 from understudy.actors.actor.event_notices import write_start
@@ -16,13 +23,69 @@ from understudy.actors.actor.supervisor import SupervisorCell
 from understudy.actors.actor.time_limited_cell import LimitedCell
 from understudy.actors.cells.dead_letters import ActorDead
 from understudy.actors.cells.event_stream import EventStream
+from understudy.actors.runs.record import RunRecord
 from understudy.actors.threads.pool import Work
 from understudy.orchestration import Agent
 from understudy.orchestration.definitions.runner import Runner, below
 from understudy.orchestration.supervision.restarts import OneForOne, Restart, RunsInARow
 from understudy.orchestration.supervision.supervisor import Child, Supervisor
+from understudy.vocabulary.actors.messages import Mailbox
+from understudy.vocabulary.models import ModelName, Renewable
 
-from .agent_actor import ROOM_FOR_RUNS
+if TYPE_CHECKING:
+    from understudy.orchestration.definitions.runner import Runner
+
+ROOM_FOR_RUNS = Mailbox(maxsize)  # The sender of a burst of runs limits it, not the mailbox of the agent.
+
+
+@dataclass(slots=True)
+class StartRun:
+    """Start a driver for a run, which must still be at `epoch`; no reply."""
+
+    record: RunRecord
+    epoch: int = 0
+
+
+class AgentActor(Actor[StartRun]):
+    """Starts the drivers of one runner's runs. Who is in flight is known to the watchdog of the system's runs.
+
+    Args:
+        runner: whose actor this is; it lives for as long as the runner does, and must not keep it alive.
+    """
+
+    def __init__(self, runner: weakref.ref[Runner[object]]) -> None:
+        self._runner = runner
+
+    def on_receive(self, message: StartRun) -> None:
+        if not isinstance(message, StartRun):
+            raise TypeError(f"an agent's actor takes StartRun, got {type(message).__name__}")
+        # The record refuses the driver if the run has ended meanwhile.
+        message.record.host.drive(message.record, message.epoch, last=True)
+
+    def before_restart(self, error: BaseException, message: object) -> None:
+        runner = self._runner()
+        if not isinstance(runner, Agent):
+            return
+        model = runner.current_model
+        if isinstance(model, ModelName):
+            from understudy.providers import resolve
+
+            model = resolve(model)
+        if isinstance(model, Renewable):
+            model.renew()
+
+
+class Maker:
+    """Makes the actors that stand for a runner, one after another."""
+
+    __slots__ = ("_runner",)
+
+    def __init__(self, runner: Runner[object]) -> None:
+        self._runner = weakref.ref(runner)
+
+    def __call__(self) -> AgentActor:
+        return AgentActor(self._runner)
+
 
 ALONE = OneForOne()  # What holds for an actor that nobody gave a strategy.
 Make: TypeAlias = Callable[[], object]

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from logging import WARNING
 from typing import TYPE_CHECKING
 
-from understudy.actors.run_view.errors import named
-from understudy.actors.run_view.failsafe import safely
-from understudy.actors.run_view.run_lines import tell_late_driver
+from understudy.actors.run_view.errors import named, safely
+from understudy.actors.run_view.log import tell_late_driver
 from understudy.actors.runs.record import RunRecord
 from understudy.diagnostics import emit
 from understudy.errors import AgentCrashed, UnderstudyError, had_its_retries, in_words

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from understudy.actors.actor.actor_cell import ActorCell
 from understudy.actors.cells.cell import Cell
-from understudy.actors.cells.envelope import Fate
 from understudy.actors.cells.event_stream import EventStream
+from understudy.actors.cells.mailbox import Fate
 from understudy.actors.cells.seated_cell import SeatedCell
 from understudy.actors.stores.database import StoreFigures
 from understudy.vocabulary.actors.system_events import LostBecause

@@ -6,7 +6,7 @@ import threading
 import time
 from functools import partial
 
-from understudy.actors.run_view.failsafe import safely
+from understudy.actors.run_view.errors import safely
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.threads.run_elsewhere import run_elsewhere
 

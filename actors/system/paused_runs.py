@@ -14,7 +14,7 @@ from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.answers import feed_answer
 from understudy.actors.runs.host import RunHost
 from understudy.actors.runs.record import RunRecord
-from understudy.actors.runs.watchdog import Watchdog
+from understudy.actors.runs.watchdog import Watchdog, scope_of_run
 from understudy.actors.stores.database import Sql
 from understudy.actors.stores.turn_hold import TurnHold
 from understudy.errors import StoreError, UnderstudyError, UnknownToken
@@ -22,8 +22,7 @@ from understudy.vocabulary.context.ancestry import current_ancestry
 from understudy.vocabulary.runs.stored_runs import WaitingRun
 
 from .directory import Directory
-from .journaling import Journaling
-from .run_scope import scope_of_run
+from .run_endings import Journaling
 
 if TYPE_CHECKING:
     from understudy.orchestration.definitions.port import Answer, ResumeOptions

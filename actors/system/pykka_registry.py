@@ -13,7 +13,7 @@ import pykka
 from understudy.actors.actor.actor import Actor
 from understudy.actors.actor.actor_cell import ActorCell
 from understudy.actors.actor.ref import ActorRef
-from understudy.actors.cells.envelope import new_envelope
+from understudy.actors.cells.mailbox import new_envelope
 from understudy.errors import MailboxFull
 from understudy.orchestration.definitions.runner import Runner
 from understudy.vocabulary.actors.messages import DEFAULT_ASK_TIMEOUT

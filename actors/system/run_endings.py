@@ -1,22 +1,35 @@
-"""How the runs of a system end or pause: a run is stored first, as far as it must be kept, and then its end is told."""
+"""How the runs of a system end or pause: a run is stored first, as far as it must be kept, and then its end is told.
+
+`Journaling` says which runs have a journal, and when it begins and ends.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from logging import ERROR, WARNING
+from math import inf
 from typing import TYPE_CHECKING, cast
 
 from understudy.actors.drivers.overdue_steps import see_to_step
+from understudy.actors.journal.kept_events import KeptEvents
+from understudy.actors.journal.run_journals import RunJournals
 from understudy.actors.pauses.error_tokens import ErrorTokens
-from understudy.actors.run_view.errors import cancelled, named, step_timeout, timed_out
-from understudy.actors.run_view.failsafe import safely
+from understudy.actors.run_view.errors import cancelled, named, safely, step_timeout, timed_out
+from understudy.actors.run_view.log import Diverged
 from understudy.actors.runs.agent_record import AgentRunRecord
+from understudy.actors.runs.group_record import GroupRunRecord
 from understudy.actors.runs.host import RunEndings
 from understudy.actors.runs.ownership import Stale
 from understudy.actors.runs.record import RunRecord
+from understudy.actors.runs.saving import save
+from understudy.actors.stores.database import may_pass
+from understudy.actors.system.late_ends import LateEnds
 from understudy.actors.threads import cancel_hooks
 from understudy.actors.threads.run_elsewhere import run_elsewhere
+from understudy.diagnostics import emit
 from understudy.errors import (
     AgentCrashed,
     AgentDown,
@@ -31,6 +44,7 @@ from understudy.errors import (
 )
 from understudy.orchestration.saving.resumable import goes_on
 from understudy.vocabulary.context.overlays import lasting
+from understudy.vocabulary.context.run_values import values_of_run
 from understudy.vocabulary.runs.handles import RunPhase
 from understudy.vocabulary.runs.outcomes import (
     Complete,
@@ -43,12 +57,256 @@ from understudy.vocabulary.runs.outcomes import (
 )
 
 if TYPE_CHECKING:
+    from understudy.actors.journal.map_claims import NamedMaps
+    from understudy.actors.journal.run_journal import JournalPart
     from understudy.actors.pauses.stored_pauses import StoredPauses
     from understudy.actors.pauses.tokens import Tokens
     from understudy.actors.runs.abandoned import AbandonedWork
+    from understudy.actors.stores.database import Sql
+    from understudy.actors.stores.maps.map_table import MapTable
+    from understudy.actors.system.late_saves import LateSaves
+    from understudy.orchestration.journal.rows import JournalRow
+    from understudy.vocabulary.runs.outcomes import Outcome
 
-    from .journaling import Journaling
-    from .late_saves import LateSaves
+PAUSE = 0.5  # Seconds until the end of a run is tried again whose store failed for longer than runs wait.
+
+
+class Journaling:
+    """The journals of the runs of one system; does nothing without a durable store. Safe to use from any thread.
+
+    A run has a journal if nothing that is part of a run began it: a run that a tool begins belongs to the call of that tool,
+    which is in doubt as a whole. A run that ends its stay after one turn has none, because its token stands.
+
+    Args:
+        journals: those of the system; None without a durable store.
+        maps: those with a name; there are some if there are journals.
+        results: where maps keep their results: also those of runs that go on from a token without a journal.
+    """
+
+    def __init__(self, journals: RunJournals | None, maps: NamedMaps | None, results: MapTable | None) -> None:
+        self.journals = journals
+        self._maps = maps
+        self._results = results
+        self.late_ends = LateEnds()
+
+    @property
+    def is_on(self) -> bool:
+        """Whether runs have a journal."""
+        return self.journals is not None
+
+    def journals_for(self, what: str) -> RunJournals:
+        """Return the journals. Raises `ValueError` if there are none, and names what needs them."""
+        if self.journals is None:
+            raise _needs_journal(what)
+        return self.journals
+
+    def maps_for(self, what: str) -> NamedMaps:
+        """Return the maps with a name; raises as `journals_for`."""
+        if self._maps is None:
+            raise _needs_journal(what)
+        return self._maps
+
+    def rest(self) -> None:
+        """Keep no thread beyond the runs in flight, for no other one comes."""
+        if self.journals is not None:
+            self.journals.rest()
+
+    def begin(self, record: RunRecord, also: Callable[[Sql], bool] | None = None) -> None:
+        """Accept a run that is about to begin, if it has a journal. Blocks for the store.
+
+        Args:
+            record: of the run. It has a journal afterwards, unless `also` returned False.
+            also: what else is done in the transaction; if it returns False, nothing is done.
+
+        Raises:
+            TypeError: JSON cannot carry the session.
+            StoreError: the store failed; the run is not accepted.
+        """
+        if self.journals is None or record.journal is not None or not _is_journaled(record):
+            return
+        from understudy.orchestration.journal.accepted_run import accepted_text
+
+        given = record.input if isinstance(record.input, str) else tuple(record.input)
+        try:
+            accepted = accepted_text(given, record.options, lasting(record.session))
+        except (TypeError, ValueError) as error:
+            raise type(error)(
+                f"{named(record.runner)}: {error}, and the run has a journal; name the key 'temp:…', or make the system with "
+                "journal=False"
+            ) from None
+        self._accept(record, accepted, also)
+
+    def go_on(self, record: RunRecord, take: Callable[[Sql], bool]) -> bool:
+        """Accept a run that goes on from a token. Blocks for the store.
+
+        Args:
+            record: of the run, with the answers.
+            take: uses the token up, in the transaction; False if another caller was first.
+
+        Returns:
+            Whether the token was used up.
+
+        Raises:
+            TypeError: JSON cannot carry the session.
+            StoreError: the store failed; the token stands.
+        """
+        return self._accept(record, "", take, goes_on=True)
+
+    def _accept(
+        self, record: RunRecord, accepted: str, also: Callable[[Sql], bool] | None, *, goes_on: bool = False
+    ) -> bool:
+        assert self.journals is not None
+        named_ = self.journals.named(record.run_id, record.runner.id, record.options)
+        part = self.journals.begin(record.run_id, record.account)
+        is_accepted = False
+        try:
+            rows, written = record.rows_for(part) if goes_on else ([], part.written)
+            with self.journals.first_beat(named_) as beat:
+                is_accepted = part.journal.accept(named_, accepted, rows, also, beat, keeps_events=record.keeps_events)
+        finally:
+            if not is_accepted:
+                self.journals.ended(part.journal)
+        if is_accepted:
+            part.written = written
+            record.journal = part
+            if record.keeps_events:
+                keep_events(record, part)
+        return is_accepted
+
+    def end(self, record: RunRecord, ending: str, told: Outcome[object] | BaseException, epoch: int) -> None:
+        """Note that a run is about to end, for its driver. Blocks for the store; another failure than its own is logged.
+
+        Args:
+            record: of the run.
+            ending: how it ends, in a word.
+            told: its outcome or its error.
+            epoch: of the driver.
+
+        Raises:
+            StoreError: the store failed for too long, and the run is left.
+            Stale: the run is over or in other hands.
+        """
+        if record.journal is None or record.is_inner:
+            return
+        rows = _last_events(record, told)
+        try:
+            record.through_outage(epoch, partial(record.journal.journal.end, ending, None, rows))
+        except Exception as failure:
+            if record.left_error is not None:
+                raise
+            text = "run %s: its end could not be noted: %s"
+            emit(ERROR, "run_ending_failed", {"run_id": record.run_id}, text, record.run_id, failure, exc_info=failure)
+
+    def end_complete(self, record: RunRecord, told: Complete[object], epoch: int) -> None:
+        """Note that a run is about to end with its answer, and keep the answer of a run of a map.
+
+        Raises:
+            LeaseLost: another process goes on with the run.
+            RunError: the answer of a run of a map cannot be written down.
+            StoreError: the store failed for too long, and the run is left; or it cannot keep the answer of a run of a map.
+            Stale: the run is over or in other hands.
+        """
+        try:
+            if record.options.of_map and self._results is not None:
+                self._keep_result(record, self._results, epoch)
+            else:
+                self.end(record, "complete", told, epoch)
+            if record.journal is not None and not record.is_inner:
+                record.journal.journal.refuse_if_lost()
+        except BaseException:  # it ends with an error, or goes on because a callback says so
+            record.log.unseal()
+            raise
+
+    def _keep_result(self, record: RunRecord, maps: MapTable, epoch: int) -> None:
+        try:
+            keep = maps.keeping(record.run_id, save(record))
+        except (TypeError, ValueError) as error:
+            raise RunError(
+                f"the result of run {record.run_id} of {named(record.runner)} cannot be kept for its map: {error}",
+                run_id=record.run_id,
+            ) from error
+        if record.journal is None:  # it went on from a token inside of a run, or without a journal
+            maps.write(keep)
+        else:
+            record.through_outage(epoch, partial(record.journal.journal.end, "complete", keep))
+
+    def leave(self, record: RunRecord, *, at_its_end: bool = False) -> bool:
+        """Leave a run for a later process, because the system stops and is about to cancel it; False if its driver ends it."""
+        return record.journal is None or record.journal.journal.leave(at_its_end=at_its_end)
+
+    def may_end(self, record: RunRecord) -> bool:
+        """Whether a run, which its driver is about to end, is not left; else it is about to be cancelled."""
+        return record.journal is None or record.is_inner or record.journal.journal.may_end()
+
+    def ended(self, record: RunRecord) -> None:
+        """Note that a run has ended. Does not block."""
+        if self.journals is None or record.journal is None or record.is_inner:
+            return
+        journal = record.journal.journal
+        if journal.over or journal.failed or journal.is_left:
+            self.journals.ended(journal)
+        else:  # it was ended from outside
+            safely(record, self.late_ends.begin, partial(safely, record, partial(self._end_late, record)))
+
+    def _end_late(self, record: RunRecord) -> None:
+        assert self.journals is not None and record.journal is not None
+        journal = record.journal.journal
+        end = partial(journal.end, record.phase, None, _last_events(record, record.ending))
+        try:
+            while True:  # also beyond the patience of runs: a run that is taken for left would come back to life
+                try:
+                    return record.host.outage.through(end, self.late_ends.pause)
+                except StoreError as error:
+                    if not may_pass(error) or not self.late_ends.pause(PAUSE):
+                        text = (
+                            "the end of run %s, %s, is not in the store, so that recover() may go on with the run: %s"
+                        )
+                        values = values_of_run(record.link)
+                        emit(WARNING, "run_end_not_stored", values, text, record.run_id, record.phase, error)
+                        return None
+        finally:
+            self.journals.ended(journal)
+
+
+def keep_events(record: RunRecord, part: JournalPart) -> None:
+    """Have the journal of a run keep its events from now on; their numbers follow those that the store has."""
+    if part.journal.next_event is not None:
+        record.log.first_seq = part.journal.next_event
+        part.events = None
+    part.kept = KeptEvents(record.log)
+
+
+def _last_events(record: RunRecord, told: Outcome[object] | BaseException | None) -> Sequence[JournalRow]:
+    """Return the rows of the last events of a run, which tells nothing more but its end."""
+    kept = None if record.journal is None else record.journal.kept
+    if kept is None or told is None:
+        return ()
+    if isinstance(told, Complete) and record.lease is not None and record.lease.came_between:
+        record.log.note(Diverged(record.lease.came_between))  # its memory notes it later, when nothing more is taken
+    record.log.seal()
+    rows: Sequence[JournalRow] = ()
+
+    def read() -> None:
+        nonlocal rows
+        rows = kept.last_rows(told)
+
+    safely(record, read)
+    return rows
+
+
+def _needs_journal(what: str) -> ValueError:
+    return ValueError(
+        f"{what} needs a durable store and the journal: ActorSystem(store='sqlite:///shop.db'), without journal=False; on an "
+        "operating system without record locks, such as Windows, only PostgreSQL has a journal"
+    )
+
+
+def _is_journaled(record: RunRecord) -> bool:
+    if record.is_inner or record.link.begun_in or record.turn_hold is not None:
+        return False
+    if type(record) is AgentRunRecord:
+        return record.last_turn == inf
+    return isinstance(record, GroupRunRecord)
 
 
 class SystemRunEndings(RunEndings[RunRecord]):

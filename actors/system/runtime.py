@@ -1,39 +1,160 @@
-"""What the definitions' `run`, `submit`, `resume` and `submit_resume` call."""
+"""What the definitions' `run`, `submit`, `resume` and `submit_resume` call, and which system a run uses: the one that this code
+runs inside of, else the process's default one.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
+import threading
+import warnings
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from understudy.actors.journal.call_transaction import refuse_runs
+from understudy.actors.memory.conversations import remembers
+from understudy.actors.memory.persistent import PersistentMemory, persistent_in
+from understudy.actors.run_view.errors import named
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.runs.run_handle import Handle
-from understudy.actors.tools.caller_thread import CallerThreadCalls, needs_caller
+from understudy.actors.stores.open_store import open_store
+from understudy.actors.stores.store import Store
+from understudy.actors.system.actor_system import ActorSystem, entered, inside, parked_in, runs_of
+from understudy.actors.system.argument_checks import checked_map_name
+from understudy.actors.system.maps.map_answers import Answers
+from understudy.actors.system.maps.named_answers import NamedAnswers
+from understudy.actors.system.maps.named_map import NamedMap, inside_of_run
+from understudy.actors.system.run_manager import RunManager
+from understudy.actors.threads.forked import Stage, at_fork
+from understudy.actors.tools.batch_call import CallerThreadCalls
 from understudy.actors.waiting.graph import graph
 from understudy.errors import CircularAgentCall
 from understudy.orchestration import Agent
 from understudy.orchestration.agent.feed_checks import checked_history, checked_input
-from understudy.orchestration.agent.transcript import check_answered
+from understudy.orchestration.agent.state import check_answered
 from understudy.orchestration.definitions.call_checks import refused_call
 from understudy.orchestration.definitions.port import Answer, MapOptions, ResumeOptions, RunOptions
-from understudy.orchestration.definitions.runner import Runner
-from understudy.vocabulary.checks import checked_flag, checked_seconds, checked_whole
-from understudy.vocabulary.context.ancestry import check_hops, check_permits, current_ancestry
+from understudy.orchestration.definitions.runner import Runner, below
+from understudy.vocabulary.checks import UNSET, Unset, checked_flag, checked_seconds, checked_whole
+from understudy.vocabulary.context.ancestry import DEFAULT_MAX_HOPS, check_hops, check_permits, current_ancestry
 from understudy.vocabulary.context.budget import Budget
 from understudy.vocabulary.context.session_values import check_key
 from understudy.vocabulary.messages import Part, ToolCall, ToolResult
+from understudy.vocabulary.other_names import OF_SYSTEMS, explains_parameters
+from understudy.vocabulary.runs.memory import MemoryNotUsed
 from understudy.vocabulary.runs.outcomes import Complete, Outcome, TurnOutcome
 
-from .actor_system import ActorSystem, inside, parked_in, runs_of
-from .argument_checks import checked_map_name
-from .default_system import current_system
-from .maps.map_answers import Answers
-from .maps.named_answers import NamedAnswers
-from .maps.named_map import NamedMap, inside_of_run
-from .memory_notice import warn_of_lost_conversations, warn_of_unused_memory
-from .run_manager import RunManager
+if TYPE_CHECKING:
+    from understudy.vocabulary.runs.pause_store import PauseStore
+
+STORE = "UNDERSTUDY_STORE"
+"""The variable of the environment that names the default system's store; read when that system starts."""
+
+_default: ActorSystem | None = None
+_inherited: ActorSystem | None = None
+"""In a forked child: the parent's default system, until somebody here uses it or sets up another."""
+_store: Store | None = None
+"""What `configure` was given, opened."""
+_max_hops = DEFAULT_MAX_HOPS
+_require_user = False
+_default_lock = threading.Lock()
+"""Guards all of these."""
+
+
+@explains_parameters("configure", OF_SYSTEMS)
+def configure(
+    *,
+    store: str | PauseStore | Unset = UNSET,
+    max_hops: int | None = None,
+    require_user: bool | None = None,
+) -> None:
+    """Set up the default system of this process; call it before that system is used. What is not given stays as it was.
+
+    A forked child has what its parent had, and may be set up anew before it uses the default system. Systems that you make
+    yourself have arguments of their own.
+
+    Args:
+        store: where it keeps paused runs, as for `ActorSystem`; "memory:" for none. It is opened now. It stands above
+            the variable `UNDERSTUDY_STORE`.
+        max_hops, require_user: as for `ActorSystem`.
+
+    Raises:
+        RuntimeError: the default system of this process is in use.
+        ValueError: `store` names no store.
+        StoreError: the store cannot be opened.
+    """
+    global _store, _inherited, _max_hops, _require_user
+    if store is None:  # mostly a variable of the environment that is not set
+        raise TypeError('store must be a URL, such as "sqlite:///shop.db" or "memory:", or a store; got None')
+    if store is UNSET and max_hops is None and require_user is None:
+        raise TypeError("configure needs store=…, max_hops=… or require_user=…")
+    if max_hops is not None:
+        checked_whole("max_hops", max_hops, 1)
+    if require_user is not None:
+        checked_flag("require_user", require_user)
+    opened = None if isinstance(store, Unset) else open_store(store)
+    with _default_lock:
+        if _default is not None:
+            raise RuntimeError(
+                "the default system of this process is in use already; call us.configure(…) before the first run"
+            )
+        if store is not UNSET:
+            _store = opened
+        if max_hops is not None:
+            _max_hops = max_hops
+        if require_user is not None:
+            _require_user = require_user
+        _inherited = None
+
+
+def current_system() -> ActorSystem:
+    """Return the system this code runs inside of, else the process's default one, which `agent.run()` uses.
+
+    The default system is made at its first use; `configure` comes before. Once it is stopped, runs need a system of your own.
+
+    Raises:
+        ValueError: `UNDERSTUDY_STORE` names no store.
+        StoreError: its store cannot be opened.
+    """
+    inside = entered.get()
+    if inside is not None:
+        return inside
+    return _default if _default is not None else _start_default()
+
+
+def _start_default() -> ActorSystem:
+    global _default, _inherited
+    with _default_lock:
+        if _default is None:
+            if _inherited is not None:
+                _default, _inherited = _inherited, None
+            else:
+                store = _store if _store is not None else _store_named_outside()
+                _default = ActorSystem(store=store, max_hops=_max_hops, require_user=_require_user)
+        return _default
+
+
+def _store_named_outside() -> Store:
+    """Open the store that the environment names."""
+    try:
+        return open_store(os.environ.get(STORE) or None)
+    except ValueError as error:
+        raise ValueError(f"{STORE}: {error}") from None
+
+
+def _begin_anew_in_child() -> None:
+    """Make the lock anew in a forked child: another thread may have held it. The default system is not in use yet."""
+    global _default_lock, _default, _inherited
+    _default_lock = threading.Lock()
+    if _default is not None:
+        _default, _inherited = None, _default
+
+
+at_fork(Stage.DEFAULT_SYSTEM, _begin_anew_in_child)
+
 
 RAISED = {"max_iterations": 0, "max_turns": 1, "max_continues": 0, "max_output_retries": 0}
 """Limits that `resume` can raise, and the lowest of each."""
@@ -186,7 +307,7 @@ def _carry_out(system: ActorSystem, record: RunRecord) -> Outcome[object]:
 
 
 def _launch_and_wait(system: ActorSystem, record: RunRecord) -> Outcome[object]:
-    if needs_caller(record.runner) is None:
+    if _needs_caller(record.runner) is None:
         record.host.launch(record)
         record.promise.wait()
     else:
@@ -197,8 +318,17 @@ def _launch_and_wait(system: ActorSystem, record: RunRecord) -> Outcome[object]:
     return record.promise.get()
 
 
+def _needs_caller(runner: Runner[object]) -> str | None:
+    """Return the name of the first tool, of the runner or those inside of it, whose calls run on the caller's thread."""
+    for each in (runner, *below([runner])) if runner.inner_runners else (runner,):
+        for tool in each.tools if isinstance(each, Agent) else ():
+            if tool.isolation == "caller":
+                return tool.name
+    return None
+
+
 def _refuse_caller_tools(runner: Runner[object]) -> None:
-    name = needs_caller(runner)
+    name = _needs_caller(runner)
     if name is not None:
         raise ValueError(
             f"tool {name!r} has isolation='caller': its calls run on the thread that waits in run() or resume(), "
@@ -304,3 +434,67 @@ def _check_resume(token: object, options: ResumeOptions) -> None:
 
 
 runtime = ThreadRuntime()
+
+
+MOST = 100  # Ids that are told of; a service that makes agents with ids of their own must not fill its log.
+
+_looked_at: weakref.WeakSet[Runner[object]] = weakref.WeakSet()
+"""Runners that had a run without a conversation. A race tells of one twice at the worst."""
+_told: set[str] = set()
+"""Ids that were told of: an agent that is made anew for each request is the same to people."""
+
+
+_looked_at_without_store: weakref.WeakSet[Runner[object]] = weakref.WeakSet()
+"""Runners that had a run with a conversation in a system without a store."""
+_told_of_store: set[str] = set()
+"""Ids that were told of it."""
+
+
+def warn_of_lost_conversations(runner: Runner[object], runs: RunManager) -> None:
+    """Warn once for each agent whose `PersistentMemory` has no store, of a run with a conversation."""
+    if runs.memories.has_store or runner in _looked_at_without_store:
+        return
+    _looked_at_without_store.add(runner)
+    agents = [each for each in (runner, *below([runner])) if isinstance(each, Agent)]
+    lost = next((each.id for each in agents if _needs_store(each.memory)), None)
+    if lost is None or lost in _told_of_store or len(_told_of_store) == MOST:
+        return
+    _told_of_store.add(lost)
+    warnings.warn(
+        f"agent {lost!r} has a PersistentMemory, and system {runs.app!r} has no store: its conversations end with the system. "
+        "Give one of them a store, as by ActorSystem(store='sqlite:///shop.db') or us.configure(store='sqlite:///shop.db')",
+        MemoryNotUsed,
+        stacklevel=_depth_of_caller(),
+    )
+
+
+def _needs_store(memory: object) -> bool:
+    found = persistent_in(memory)
+    return memory is PersistentMemory or (found is not None and not found.has_own_store)
+
+
+def warn_of_unused_memory(runner: Runner[object], options: RunOptions) -> None:
+    """Warn once for each agent that its memory has no part in a run that its caller begins without a conversation."""
+    if options.conversation_id is not None or options.history is not None or runner in _looked_at:
+        return
+    _looked_at.add(runner)
+    if not remembers(runner, has_history=False) or runner.id in _told or len(_told) == MOST:
+        return
+    _told.add(runner.id)
+    alone = isinstance(runner, Agent)
+    has = "has a memory" if alone else "runs agents with a memory"
+    instead = ", or history=[] to say that the run stands alone" if alone else ""
+    warnings.warn(
+        f"{named(runner)} {has}, and a run without conversation_id neither reads nor writes it; "
+        f"pass conversation_id=…{instead}",
+        MemoryNotUsed,
+        stacklevel=_depth_of_caller(),
+    )
+
+
+def _depth_of_caller() -> int:
+    """Return how far up the first frame is that is not the package's, counted from who asks: it is whose line is shown."""
+    depth, frame = 1, sys._getframe(1)  # pyright: ignore[reportPrivateUsage] (documented all the same)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "understudy":
+        depth, frame = depth + 1, frame.f_back
+    return depth

@@ -12,17 +12,16 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from math import inf
 
-from understudy.actors.run_view.errors import cancelled
-from understudy.actors.run_view.failsafe import safely
+from understudy.actors.run_view.errors import cancelled, safely
 from understudy.actors.run_view.log import Finished, RunLog, RunLogEntry
 from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.errors import CircularAgentCall, RunCancelled, UnderstudyError
-from understudy.orchestration.agent.tool_failures import failure_of
+from understudy.orchestration.agent.rounds import failure_of
 from understudy.orchestration.supervision.call_time import CallDeadlines
 from understudy.vocabulary.messages import ToolCall, ToolResult
 
 from .batch_call import Call
-from .executors import Executors
+from .executor import Executors
 from .tool_call import Executed, ToolCallTask, ToolRun
 
 

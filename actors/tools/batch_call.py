@@ -1,4 +1,7 @@
-"""One call of several that are made together: its seat, its attempts, and how long it is waited for."""
+"""One call of several that are made together: its seat, its attempts, and how long it is waited for.
+
+`CallerThreadCalls` is for tools with `isolation="caller"`: the thread that waits for the run makes their calls meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -8,26 +11,88 @@ from collections.abc import Callable
 from contextvars import Context, copy_context
 from functools import partial
 from math import inf
-from typing import cast
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Self, cast
 
-from understudy.actors.cells.envelope import Fate
+from understudy.actors.cells.mailbox import Fate
 from understudy.actors.cells.seated_cell import Entered
 from understudy.actors.run_view.errors import timed_out
 from understudy.actors.threads.alarms import ring_at
 from understudy.actors.threads.pool import Runnable, submit
 from understudy.actors.threads.promise import Promise
+from understudy.actors.tools.executor import LentTurn, execute
+from understudy.actors.tools.failed_calls import error_result, tell_repeated, timeout_result
+from understudy.actors.tools.tool_call import Executed, ToolCallTask, deadline_of
 from understudy.actors.waiting.awaited import Place
 from understudy.actors.waiting.graph import graph
 from understudy.actors.waiting.waits import Wait
 from understudy.errors import CircularAgentCall, ToolTimeout, ToolUnavailable, UnderstudyError
 from understudy.orchestration.supervision.call_time import next_look
 from understudy.vocabulary.actors.system_events import LostBecause
+from understudy.vocabulary.context.ancestry import enter_ancestry, leave_ancestry
 from understudy.vocabulary.messages import ToolErrorKind
 
-from .caller_thread import refuse
-from .executor import LentTurn
-from .failed_calls import error_result, tell_repeated, timeout_result
-from .tool_call import Executed, ToolCallTask, deadline_of
+if TYPE_CHECKING:
+    from understudy.vocabulary.runs.outcomes import Outcome
+
+
+class CallerThreadCalls:
+    """A line of calls for one thread, which goes through it until the run is over. Use it in a `with` block."""
+
+    __slots__ = ("_closed", "_line", "_lock")
+
+    def __init__(self) -> None:
+        self._line: SimpleQueue[tuple[ToolCallTask, Promise[object]] | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        """Guards the end: what is put later is refused, and what was put before is seen."""
+        self._closed = False
+
+    def put(self, order: ToolCallTask, reply: Promise[object]) -> None:
+        """Have the thread make a call, after those that were put before; does not wait."""
+        with self._lock:
+            if not self._closed:
+                self._line.put((order, reply))
+                return
+        refuse(order, reply)
+
+    def run_until_over(self, outcome: Promise[Outcome[object]]) -> None:
+        """Make the calls, on this thread and with its context variables, until the run has its outcome.
+
+        An interrupt, or another exception that belongs to the thread and not to the tool, is raised. Its call stays
+        without an answer, and the caller ends the run.
+        """
+        outcome.when_done(lambda: self._line.put(None))
+        while (errand := self._line.get()) is not None:
+            order, reply = errand
+            if reply.done:
+                order.came_back(Fate.CANCELLED)  # it was given up before its turn came
+                continue
+            chain = enter_ancestry(order.record.ancestry)  # of the run, or of a sub-agent's inside of it
+            try:
+                reply.set(execute(order))
+            finally:
+                leave_ancestry(chain)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._closed = True
+        while not self._line.empty():  # nobody else takes, and nothing more comes
+            errand = self._line.get()
+            if errand is not None:
+                refuse(*errand)
+
+
+def refuse(order: ToolCallTask, reply: Promise[object]) -> None:
+    """Answer a call that no thread is there for."""
+    order.came_back(Fate.DEAD)
+    reply.fail(_nobody(order))
+
+
+def _nobody(order: ToolCallTask) -> ToolUnavailable:
+    return ToolUnavailable("no thread waits in run() to make the call", tool=order.call.name, call_id=order.call.id)
 
 
 class Call:

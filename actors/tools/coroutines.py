@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Coroutine
-from typing import Any, cast
+from typing import Any
 
 from understudy.vocabulary.context.scope import Scope
 
 
-def awaited(value: object, scope: Scope) -> object:
-    """Return what a tool returned, after its end if that is a coroutine: also from a plain function that wraps an async one."""
-    if isinstance(value, Coroutine):
-        return _run_async(cast("Coroutine[Any, Any, object]", value), scope)
-    return value
-
-
-def _run_async(coroutine: Coroutine[Any, Any, object], scope: Scope) -> object:
-    """Run an async tool in a loop of its own; cancelling the scope cancels its task."""
+def run_async(coroutine: Coroutine[Any, Any, object], scope: Scope) -> object:
+    """Return what an async tool returns, in a loop of its own; cancelling the scope cancels its task."""
     import asyncio
 
     async def guarded() -> object:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from understudy.errors import RunError, ToolTimeout, cause_of
-from understudy.orchestration.agent import calls
+from understudy.orchestration.agent import rounds
 from understudy.vocabulary.context.artifacts import cut
 from understudy.vocabulary.messages import ToolCall, ToolErrorKind, ToolResult
 
@@ -39,7 +39,7 @@ def fails_agent(agent: Agent[object], error: BaseException) -> bool:
 
 def error_result(call: ToolCall, kind: ToolErrorKind, content: str) -> ToolResult:
     """Make the result of a call that has no value; what an error says at great length is cut."""
-    return calls.error_result(call, kind, content if len(content) <= MAX_WORDS else cut(content, MAX_WORDS, ""))
+    return rounds.error_result(call, kind, content if len(content) <= MAX_WORDS else cut(content, MAX_WORDS, ""))
 
 
 def timeout_result(call: ToolCall, timeout: float | None) -> ToolResult:

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias
 
-from understudy.actors.cells.envelope import Fate
+from understudy.actors.cells.mailbox import Fate
 from understudy.actors.cells.seated_cell import SeatedCell
 from understudy.actors.run_view.log import Finished, Retried
 from understudy.actors.run_view.progress import Report

@@ -14,7 +14,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from queue import SimpleQueue
@@ -33,7 +33,7 @@ from understudy.vocabulary.tools.definition import Tool
 from understudy.vocabulary.tools.isolation import Place
 from understudy.vocabulary.tools.parameters import BadArguments
 
-from .coroutines import awaited
+from .coroutines import run_async
 from .results import TooLarge, rendered
 from .worker_channel import PROGRESS, Channel, Garbled, NotSendable, encode
 
@@ -178,7 +178,9 @@ def _carry_out(call: dict[str, Any], line: Line) -> JsonObject:
         overlay = CallSession(call["session"])
         if tool.signature.context_parameter is not None:
             arguments[tool.signature.context_parameter] = _context(call, overlay, scope, line)
-        value = awaited(tool(**arguments), scope)
+        value = tool(**arguments)
+        if isinstance(value, Coroutine):
+            value = run_async(value, scope)
         overlay.settle()
         removed: list[JsonValue] = [*sorted(overlay.removed)]
         return {**rendered(value).to_json(), "changes": overlay.changes, "removed": removed}

@@ -19,10 +19,9 @@ from understudy.vocabulary.runs.callbacks import (
     Skip,
 )
 
-from .calls import check_verdicts, error_result, question_of, repair, verdict_on
-from .rounds import cut_short
+from .rounds import check_verdicts, cut_short, error_result, question_of, repair, verdict_on
 from .spec import RunSpec
-from .state import Failure, RunState, ToolRound
+from .state import Failure, RunState, ToolRound, count_turn
 from .steps import RepairCall, Verdict
 
 ENDING = (OverrideResponse, Abort)
@@ -72,13 +71,6 @@ def _append_text(state: RunState, text: str) -> None:
         state.messages[-1] = replace(last, parts=(*last.parts, TextPart(text)))
     else:
         state.messages.append(Message("assistant", (TextPart(text),)))
-
-
-def count_turn(state: RunState, turn: ModelTurn) -> None:
-    """Count one model call."""
-    state.turns += 1
-    state.finish_reason = turn.raw_finish_reason
-    state.model, state.response_id, state.request_id = turn.model, turn.response_id, turn.request_id
 
 
 def replace_turn(spec: RunSpec, state: RunState, turn: ModelTurn, ruling: Ruling) -> None:

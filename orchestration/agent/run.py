@@ -12,12 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from understudy.errors import ProtocolViolation
 from understudy.vocabulary.checks import checked_text
 from understudy.vocabulary.context.account import Account
-from understudy.vocabulary.context.budget import Budget, narrowed
-from understudy.vocabulary.context.prices import PARTS_PER_DOLLAR
+from understudy.vocabulary.context.budget import PARTS_PER_DOLLAR, Budget, narrowed
 from understudy.vocabulary.messages import Message, ModelTurn, Part, ToolCall, ToolResult, Usage, user_message
 from understudy.vocabulary.runs.outcomes import Decision, Pause, PauseAnswer
 
-from .calls import cut_calls, find_invalid
 from .compaction.decisions import fail_summary, note_turn, overflowed
 from .compaction.summaries import due_summary
 from .compaction.turns import charge_summary, counted, take_context_turn
@@ -35,9 +33,19 @@ from .feed_checks import (
     checked_history,
     checked_input,
 )
-from .limits import Raised, at_limit, extend, over_budget
-from .next_step import admitted_round, check_turn_is_due, current_round, due_step, out_of_order
-from .outcome import RUN_ENDED, new_messages
+from .next_step import (
+    RUN_ENDED,
+    Raised,
+    admitted_round,
+    at_limit,
+    check_turn_is_due,
+    current_round,
+    due_step,
+    extend,
+    new_messages,
+    out_of_order,
+    over_budget,
+)
 from .pauses import (
     check_answers,
     has_stopped,
@@ -48,13 +56,20 @@ from .pauses import (
     take_answers,
     waits_for_person,
 )
-from .rounds import close_if_complete, cut_off, settle_doubts, take_decisions, take_results
+from .rounds import (
+    close_if_complete,
+    cut_calls,
+    cut_off,
+    end_if_failed,
+    find_invalid,
+    settle_doubts,
+    take_decisions,
+    take_results,
+)
 from .rulings import Ruling, end_run, guard_calls, replace_turn, review_results, unguarded, unreviewed
 from .spec import RunSpec
-from .state import PausedChild, RunState
+from .state import PausedChild, RunState, Transcript, check_answered
 from .steps import InvalidCall, Resolution, Step, Verdict
-from .tool_failures import end_if_failed
-from .transcript import Transcript, check_answered
 from .turns import take_turn
 from .typed_answers import answer_in
 

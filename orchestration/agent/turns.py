@@ -8,7 +8,7 @@ from understudy.errors import ProtocolViolation
 from understudy.vocabulary.messages import Message, MetadataPart, ModelTurn, Part, TextPart, ToolCall, user_message
 from understudy.vocabulary.tools.questions import MARK, is_question, question_in
 
-from .calls import (
+from .rounds import (
     calls_of,
     check_verdicts,
     cut_calls,
@@ -16,14 +16,13 @@ from .calls import (
     open_round,
     repair,
     repaired,
+    resolutions_for,
     unrun_results,
     with_ids,
 )
-from .rulings import count_turn
 from .spec import RunSpec
-from .state import Failure, RunState, ToolRound
+from .state import Failure, RunState, ToolRound, count_turn
 from .steps import FailRun, InvalidCall, RepairCall, Resolution, RetryTurn, StopRun, Verdict
-from .tool_failures import resolutions_for
 from .typed_answers import UNENDED, answer_in, final_call, no_criterion_met, refuse_text, take_final_call, why_not
 
 NO_QUESTION = f"{MARK!r} must be followed by a question. Ask it, or give your answer without this mark."

@@ -15,7 +15,7 @@ from understudy.vocabulary.models import Model, ModelName, asked_in_turn
 from understudy.vocabulary.presets import preset_of
 from understudy.vocabulary.tools.questions import is_question
 
-from .calls import cut_calls, error_result, was_cut_off
+from .rounds import cut_calls, error_result, was_cut_off
 from .spec import RunSpec
 from .state import RunState
 

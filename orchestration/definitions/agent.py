@@ -17,28 +17,7 @@ from understudy.orchestration.agent.spec import (
     RunSpec,
 )
 from understudy.orchestration.agent.typed_answers import output_spec
-from understudy.vocabulary.answers.forms import JsonSchema
-from understudy.vocabulary.answers.output_type import CheckedOutput, OutputMode, OutputType
-from understudy.vocabulary.checks import UNSET, Unset
-from understudy.vocabulary.context.budget import Budget
-from understudy.vocabulary.messages import JsonValue, ModelTurn, OutputSpec, Settings, ToolCall, ToolResult
-from understudy.vocabulary.models import Model, ModelLike, ModelName, names_of
-from understudy.vocabulary.runs.callbacks import AgentCallback
-from understudy.vocabulary.runs.compacted_memory import CompactedMemory
-from understudy.vocabulary.runs.compaction import Compaction
-from understudy.vocabulary.runs.criteria import Criterion
-from understudy.vocabulary.runs.memory import MemoryLike
-from understudy.vocabulary.tools.definition import Tool
-from understudy.vocabulary.tools.options import (
-    DEFAULT_MAX_PARALLEL_CALLS,
-    OnToolError,
-    checked_on_error,
-    checked_parallel,
-)
-from understudy.vocabulary.tools.questions import asks_user
-from understudy.vocabulary.tools.toolset import ToolSource
-
-from .agent_rules import (
+from understudy.orchestration.definitions.agent_rules import (
     InvalidCallRule,
     are_completion_rules,
     cap_of,
@@ -47,9 +26,9 @@ from .agent_rules import (
     checked_invalid_call_rule,
     checked_message,
 )
-from .by_turns import TurnRunner
-from .call_checks import CallChecks, check_calls
-from .checks import (
+from understudy.orchestration.definitions.by_turns import TurnRunner
+from understudy.orchestration.definitions.call_checks import CallChecks, check_calls
+from understudy.orchestration.definitions.checks import (
     SystemPrompt,
     check_beside_cache,
     check_fit,
@@ -68,13 +47,36 @@ from .checks import (
     checked_settings,
     checked_tools,
 )
-from .port import RunOptions, runtime
-from .runner import Runner
-from .sub_agent import SubAgent, SubAgentLike, checked_sub_agents
-from .unknown_options import of_agent
+from understudy.orchestration.definitions.port import RunOptions, runtime
+from understudy.orchestration.definitions.runner import Runner
+from understudy.orchestration.definitions.sub_agent import SubAgent, SubAgentLike, checked_sub_agents
+from understudy.orchestration.definitions.unknown_options import of_agent
+from understudy.vocabulary.answers.forms import JsonSchema
+from understudy.vocabulary.answers.output_type import CheckedOutput, OutputMode, OutputType
+from understudy.vocabulary.checks import UNSET, Unset
+from understudy.vocabulary.context.account import Account
+from understudy.vocabulary.context.budget import Budget, Spending, narrowed
+from understudy.vocabulary.messages import JsonValue, ModelTurn, OutputSpec, Settings, ToolCall, ToolResult
+from understudy.vocabulary.models import Model, ModelLike, ModelName, names_of
+from understudy.vocabulary.runs.callbacks import AgentCallback
+from understudy.vocabulary.runs.compacted_memory import CompactedMemory
+from understudy.vocabulary.runs.compaction import Compaction
+from understudy.vocabulary.runs.criteria import Criterion
+from understudy.vocabulary.runs.memory import MemoryLike
+from understudy.vocabulary.tools.definition import Tool
+from understudy.vocabulary.tools.options import (
+    DEFAULT_MAX_PARALLEL_CALLS,
+    OnToolError,
+    checked_on_error,
+    checked_parallel,
+)
+from understudy.vocabulary.tools.questions import asks_user
+from understudy.vocabulary.tools.toolset import ToolSource
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm, TypeVar, Unpack
+
+    from understudy.orchestration.agent.run import AgentRun
 
     T = TypeVar("T")
     T_co = TypeVar("T_co", covariant=True, default=str)
@@ -477,3 +479,18 @@ _NONE: frozenset[str] = frozenset()
 
 def _as_given(model: ModelName | Model) -> ModelLike:
     return str(model) if isinstance(model, ModelName) else model
+
+
+def account_of(
+    agent: Agent[object], budget: Budget | None, machine: AgentRun | None, within: Account | None
+) -> Account:
+    """Return the account of a new or resumed run, inside of the account of the run around it.
+
+    Raises:
+        ValueError: there is a limit of dollars, and the agent's model has no price.
+    """
+    if machine is not None:
+        machine.account.enter(within)
+        return machine.account
+    spending = Spending(budget=narrowed(agent.budget, budget))
+    return Account(agent.id, agent.run_spec.priced_as, spending, within)

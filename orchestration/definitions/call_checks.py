@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from understudy.orchestration.agent.calls import calls_of, cut_calls, error_result, find_invalid
+from understudy.orchestration.agent.rounds import calls_of, cut_calls, error_result, find_invalid
 from understudy.orchestration.agent.spec import RunSpec
 from understudy.orchestration.agent.steps import InvalidCall
 from understudy.vocabulary.messages import ModelTurn, ToolCall, ToolResult

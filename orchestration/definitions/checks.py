@@ -16,8 +16,7 @@ from understudy.vocabulary.answers.output_type import OutputMode, OutputType
 from understudy.vocabulary.answers.strict_schemas import strict_arguments
 from understudy.vocabulary.checks import Unset, checked_seconds, checked_text, checked_whole
 from understudy.vocabulary.context.account import no_price
-from understudy.vocabulary.context.budget import Budget
-from understudy.vocabulary.context.prices import Price
+from understudy.vocabulary.context.budget import Budget, Price
 from understudy.vocabulary.context.session import RunContext
 from understudy.vocabulary.messages import Settings
 from understudy.vocabulary.models import Model, ModelLike, ModelName, check_settings, names_of

@@ -8,10 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from understudy.errors import ProtocolViolation
-from understudy.orchestration.agent.feed_checks import check_pauses, check_text_or_none, check_texts
+from understudy.orchestration.agent.feed_checks import (
+    check_pauses,
+    check_text_or_none,
+    check_texts,
+    fault_of_usage,
+    kind_of,
+)
 from understudy.orchestration.agent.pauses import answer_child, check_answers, pauses_of_child
 from understudy.orchestration.agent.state import PausedChild
-from understudy.orchestration.agent.turn_checks import fault_of_usage, kind_of
 from understudy.vocabulary.checks import checked_mapping, checked_text, checked_whole
 from understudy.vocabulary.runs.outcomes import Pause, PauseAnswer
 

@@ -6,15 +6,13 @@ from typing import ClassVar, cast
 
 from understudy.errors import ProtocolViolation
 from understudy.orchestration.agent.feed_checks import check_results, check_turn
-from understudy.orchestration.agent.limits import admit
-from understudy.orchestration.agent.next_step import check_turn_is_due, current_round
-from understudy.orchestration.agent.rounds import close_if_complete, put_in_doubt
+from understudy.orchestration.agent.next_step import admit, check_turn_is_due, current_round
+from understudy.orchestration.agent.rounds import close_if_complete, end_if_failed, put_in_doubt
 from understudy.orchestration.agent.rulings import unguarded, unreviewed
 from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.agent.spec import RunSpec
 from understudy.orchestration.agent.state import RunState, ToolRound
 from understudy.orchestration.agent.steps import CallModel
-from understudy.orchestration.agent.tool_failures import end_if_failed
 from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.context.budget import Spending, narrowed
 from understudy.vocabulary.context.overlays import SessionOverlay

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from understudy.errors import BudgetExceeded, ProtocolViolation
 from understudy.vocabulary.context.account import Account, beyond
-from understudy.vocabulary.context.budget import Budget, Spending
+from understudy.vocabulary.context.budget import Budget, Price, Spending
 from understudy.vocabulary.context.overlays import SessionOverlay
-from understudy.vocabulary.context.prices import Price
 from understudy.vocabulary.messages import NO_USAGE, Usage
 
 from .events import (

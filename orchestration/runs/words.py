@@ -12,14 +12,14 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 from understudy.errors import BadReply, UnderstudyError
-from understudy.orchestration.agent.outcome import new_messages
-from understudy.orchestration.agent.outcome import outcome_of as outcome_of_agent
+from understudy.orchestration.agent.next_step import new_messages
+from understudy.orchestration.agent.next_step import outcome_of as outcome_of_agent
 from understudy.orchestration.agent.pauses import paused_by
 from understudy.orchestration.graph.run import GraphRun
 from understudy.orchestration.group.children import ChildFailure, ChildState
 from understudy.orchestration.group.outcome import incomplete
+from understudy.vocabulary.context.budget import in_dollars
 from understudy.vocabulary.context.overlays import lasting
-from understudy.vocabulary.context.prices import in_dollars
 from understudy.vocabulary.messages import JsonValue, ToolCall
 from understudy.vocabulary.runs import events as public
 from understudy.vocabulary.runs.outcomes import Incomplete, MoreTurns, Outcome

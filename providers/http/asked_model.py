@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
 from understudy.errors import BadReply, ProviderError, ProviderTimeout, RunTimedOut
-from understudy.orchestration.agent.turn_checks import fault_of_usage
+from understudy.orchestration.agent.feed_checks import fault_of_usage
 from understudy.orchestration.streaming.turn_assembler import TurnAssembler
 from understudy.providers.wire.endings import with_partial
 from understudy.vocabulary.checks import WrongReturn, found_instead

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeGuard
 
-from understudy.orchestration.agent.turn_checks import MOST
+from understudy.orchestration.agent.feed_checks import MOST
 from understudy.vocabulary.checks import DEEPEST, not_json
 from understudy.vocabulary.json_reading import parse
 from understudy.vocabulary.messages import JsonObject, JsonValue, Part, ToolCall

@@ -50,8 +50,7 @@ from understudy.specs.grammar.named import (
 from understudy.specs.reading.files import Sources
 from understudy.specs.reading.located import LocatedValue
 from understudy.vocabulary.answers.forms import JsonSchema
-from understudy.vocabulary.context.budget import Budget
-from understudy.vocabulary.context.prices import Price
+from understudy.vocabulary.context.budget import Budget, Price
 from understudy.vocabulary.messages import JsonValue
 from understudy.vocabulary.models import Model, ModelLike, ModelName
 from understudy.vocabulary.runs.callbacks import AgentCallback

@@ -15,7 +15,7 @@ from understudy.specs.reading.files import Sources
 from understudy.specs.reading.located import LocatedValue
 from understudy.specs.reading.problems import Problem, did_you_mean, listed
 from understudy.vocabulary.answers.json_schema import BadSchema, fits
-from understudy.vocabulary.context.prices import Price
+from understudy.vocabulary.context.budget import Price
 from understudy.vocabulary.messages import JsonObject
 from understudy.vocabulary.models import PROVIDERS, ModelName, likely, name_of, names_of
 from understudy.vocabulary.presets import PRESETS

@@ -10,9 +10,9 @@ import pytest
 import understudy as us
 from tests.support.doors import Doors
 from tests.support.scripts import WAIT, contents_of, eventually, finished
-from understudy.actors.runs.admission import IN_LINE, Admission
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.system.actor_system import runs_of
+from understudy.actors.system.run_manager import IN_LINE, Admission
 from understudy.actors.waiting.graph import graph
 from understudy.orchestration.definitions.port import RunOptions
 from understudy.testing import FunctionModel, ScriptedModel, calls, says

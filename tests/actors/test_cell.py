@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.threads import no_threads
 from understudy.actors.cells.cell import Cell
-from understudy.actors.cells.envelope import Fate
+from understudy.actors.cells.mailbox import Fate
 from understudy.actors.threads import pool
 from understudy.errors import AgentCrashed, AgentDown, MailboxFull
 

@@ -29,7 +29,6 @@ from understudy.actors.pauses.error_tokens import ErrorTokens
 from understudy.actors.pauses.tokens import Tokens
 from understudy.actors.run_view.log import RunLog
 from understudy.actors.runs.abandoned import AbandonedWork
-from understudy.actors.runs.admission import Admission
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.group_record import GroupRunRecord
 from understudy.actors.runs.record import RunRecord
@@ -37,7 +36,7 @@ from understudy.actors.runs.watchdog import Watchdog
 from understudy.actors.system import driver_crashes, run_endings
 from understudy.actors.system.driver_crashes import DriverCrashes
 from understudy.actors.system.run_endings import SystemRunEndings
-from understudy.actors.system.run_manager import RunManager
+from understudy.actors.system.run_manager import Admission, RunManager
 from understudy.actors.threads.slots import Slots
 from understudy.actors.waiting.graph import graph
 from understudy.orchestration.agent.run import AgentRun

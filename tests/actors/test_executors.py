@@ -15,7 +15,7 @@ from tests.support.scripts import WAIT, contents_of, eventually, results_of
 from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.system import run_manager
 from understudy.actors.system.health import ActorFigures
-from understudy.actors.tools.executors import Executors
+from understudy.actors.tools.executor import Executors
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 from understudy.vocabulary.tools.toolset import ToolSource
 

@@ -224,7 +224,7 @@ def test_the_default_system_is_told_how_many_runs_may_lead_to_one() -> None:
         us.configure(max_hops=7)
         print(us.Agent("clerk", model=FunctionModel(lambda request: says("hello"))).run("go").text)
         from understudy.actors.system.actor_system import runs_of
-        from understudy.actors.system.default_system import current_system
+        from understudy.actors.system.runtime import current_system
         print(runs_of(current_system()).max_hops)
     """)
 

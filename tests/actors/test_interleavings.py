@@ -14,7 +14,7 @@ from understudy.actors.drivers.agent_driver import AgentDriver
 from understudy.actors.run_view.log import RunLog
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.system.actor_system import runs_of
-from understudy.actors.system.agent_actor import AgentActor, StartRun
+from understudy.actors.system.directory import AgentActor, StartRun
 from understudy.actors.system.run_manager import RunManager
 from understudy.orchestration.definitions.port import ResumeOptions, RunOptions
 from understudy.testing import FunctionModel, ScriptedModel, calls, says

@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 import understudy as us
 from understudy.actors.actor.actor_cell import ActorCell
 from understudy.actors.cells.cell import Cell
-from understudy.actors.cells.envelope import Envelope, Fate
+from understudy.actors.cells.mailbox import Envelope, Fate
 from understudy.actors.threads.promise import Promise
 
 WAIT = 20.0

@@ -23,7 +23,7 @@ from tests.support.scripts import WAIT, eventually, finished, needs_input
 from tests.support.stores import DictStore
 from understudy.actors.memory import memory_actor
 from understudy.actors.runs.ownership import Stale
-from understudy.actors.system import memory_notice
+from understudy.actors.system import runtime
 from understudy.actors.system.actor_system import runs_of
 from understudy.orchestration.definitions.port import RunOptions
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
@@ -182,14 +182,14 @@ def test_a_service_that_makes_agents_with_ids_of_their_own_is_told_of_a_hundred(
     memory: us.InMemoryMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nobody: set[str] = set()
-    monkeypatch.setattr(memory_notice, "_told", nobody)
+    monkeypatch.setattr(runtime, "_told", nobody)
 
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        for number in range(memory_notice.MOST + 5):
+        for number in range(runtime.MOST + 5):
             agent_with(memory, says("Yes."), id=f"request-{number}").run("go")
 
-    assert len(told) == memory_notice.MOST
+    assert len(told) == runtime.MOST
 
 
 def test_runs_without_a_user_share_a_conversation_and_tell_tools_that_there_is_none(

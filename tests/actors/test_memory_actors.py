@@ -9,8 +9,8 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished
-from understudy.actors.cells.envelope import Fate
 from understudy.actors.cells.event_stream import EventStream
+from understudy.actors.cells.mailbox import Fate
 from understudy.actors.memory import memory_actor
 from understudy.actors.memory.memories import Memories
 from understudy.actors.memory.memory_actor import Append, Load

@@ -10,9 +10,9 @@ import pytest
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished
 from understudy.actors.cells.event_stream import EventStream
-from understudy.actors.memory import access, memory_actor
+from understudy.actors.memory import conversations, memory_actor
 from understudy.actors.memory.memory_actor import Load, MemoryRestarts
-from understudy.actors.system import run_scope
+from understudy.actors.runs import watchdog
 from understudy.actors.system.health import ActorFigures
 from understudy.orchestration.supervision.restarts import DEFAULT_FAILED_RUNS
 from understudy.testing import FunctionModel, says
@@ -140,7 +140,7 @@ def test_a_memory_that_fails_in_many_conversations_is_given_up_until_it_works() 
 def test_a_memory_that_is_given_up_is_tried_once_by_each_run(
     system: us.ActorSystem, clerk: us.AgentRef[str], memory: Fragile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(access, "ATTEMPTS", 1)
+    monkeypatch.setattr(conversations, "ATTEMPTS", 1)
     memory.failures = DEFAULT_FAILED_RUNS
     for number in range(DEFAULT_FAILED_RUNS):
         with pytest.raises(us.AgentCrashed):
@@ -165,7 +165,7 @@ def test_a_memory_that_is_given_up_is_tried_once_by_each_run(
 def test_no_step_is_done_again_for_which_the_run_has_no_time(
     clerk: us.AgentRef[str], memory: Fragile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(access, "PAUSE", 10 * WAIT)
+    monkeypatch.setattr(conversations, "PAUSE", 10 * WAIT)
     memory.failures = 1
     with pytest.raises(us.AgentCrashed) as caught:
         clerk.run("go", conversation_id="c-42", timeout=WAIT)
@@ -175,7 +175,7 @@ def test_no_step_is_done_again_for_which_the_run_has_no_time(
 def test_each_attempt_after_the_first_takes_one_of_the_runs_retries(
     clerk: us.AgentRef[str], memory: Fragile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_scope, "RETRIES", 1)
+    monkeypatch.setattr(watchdog, "RETRIES", 1)
     memory.failures = 2
     with pytest.raises(us.AgentCrashed, match="failed 2 times"):
         clerk.run("go", conversation_id="c-42")
@@ -185,7 +185,7 @@ def test_each_attempt_after_the_first_takes_one_of_the_runs_retries(
 def test_a_run_that_is_cancelled_between_two_attempts_makes_no_other(
     system: us.ActorSystem, clerk: us.AgentRef[str], memory: Fragile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(access, "PAUSE", 10 * WAIT)
+    monkeypatch.setattr(conversations, "PAUSE", 10 * WAIT)
     memory.failures = 1
     handle = clerk.submit("go", conversation_id="c-42")
     eventually(lambda: figures_of(system)[1].restarts == 1, "the first attempt has failed")
@@ -203,7 +203,7 @@ def test_an_agent_that_is_restarted_on_an_error_does_not_multiply_the_attempts(m
     agent = us.Agent("clerk", model=model, memory=memory, restart_on=[OSError])
     with us.ActorSystem("shop") as system, pytest.raises(us.AgentCrashed):
         agent.run("go", conversation_id="c-42", system=system)
-    assert memory.calls == access.ATTEMPTS
+    assert memory.calls == conversations.ATTEMPTS
 
 
 # --- a memory that hangs

@@ -21,7 +21,7 @@ from understudy.actors.stores.maps.map_table import MapTable
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
 from understudy.actors.stores.store import Store
 from understudy.actors.system.actor_system import runs_of
-from understudy.actors.system.journaling import Journaling
+from understudy.actors.system.run_endings import Journaling
 from understudy.testing import calls, says
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="runs in an SQLite store have no journal on Windows")

@@ -21,7 +21,7 @@ from tests.support.stores import DictStore
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.stores.runs import RunTable
 from understudy.actors.system.actor_system import runs_of
-from understudy.actors.system.journaling import Journaling
+from understudy.actors.system.run_endings import Journaling
 from understudy.actors.waiting.graph import graph
 from understudy.testing import calls, says
 

@@ -11,15 +11,15 @@ import understudy as us
 from tests.support.scripts import WAIT, results_of
 from understudy.actors.actor.actor_cell import ActorCell
 from understudy.actors.cells.dead_letters import DeadLetters
-from understudy.actors.cells.envelope import Fate
 from understudy.actors.cells.event_stream import EventStream
+from understudy.actors.cells.mailbox import Fate
 from understudy.actors.cells.pykka_cell import PykkaCell
 from understudy.actors.cells.seated_cell import Entered, SeatedCell
 from understudy.actors.memory.memory_actor import Append, Load, MemoryActor, MemoryOrigin
 from understudy.actors.stores.store import Store
 from understudy.actors.system.actor_system import runs_of
 from understudy.actors.threads.promise import Promise
-from understudy.actors.tools.executors import Executor
+from understudy.actors.tools.executor import Executor
 from understudy.testing import ScriptedModel, calls, says
 from understudy.vocabulary.actors.system_events import LostBecause
 

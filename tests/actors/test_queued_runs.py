@@ -12,7 +12,7 @@ import understudy as us
 from tests.support.doors import Doors
 from tests.support.scripts import WAIT, finished, needs_input
 from tests.support.stores import DictStore
-from understudy.actors.runs.admission import IN_LINE
+from understudy.actors.system.run_manager import IN_LINE
 from understudy.testing import FunctionModel, says
 
 pytestmark = pytest.mark.usefixtures("empty_graph")

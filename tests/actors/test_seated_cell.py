@@ -11,8 +11,8 @@ import pytest
 
 from tests.support.scripts import WAIT, eventually
 from understudy.actors.cells import seated_cell
-from understudy.actors.cells.envelope import Fate
 from understudy.actors.cells.event_stream import EventStream
+from understudy.actors.cells.mailbox import Fate
 from understudy.actors.cells.seated_cell import Entered, SeatedCell
 from understudy.vocabulary.actors.system_events import LostBecause
 

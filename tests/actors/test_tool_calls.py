@@ -18,7 +18,7 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of, scripted
-from understudy.actors.cells.envelope import Fate
+from understudy.actors.cells.mailbox import Fate
 from understudy.actors.threads.pool import Runnable
 from understudy.actors.threads.promise import Promise
 from understudy.actors.tools import batch_call, executor

@@ -34,7 +34,7 @@ from understudy import (
     SessionState,
     Tool,
 )
-from understudy.actors.system import default_system
+from understudy.actors.system import runtime
 from understudy.testing import ScriptedModel, calls, says
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -300,7 +300,7 @@ def test_a_tool_that_is_never_run_twice_by_mistake(tmp_path: Path) -> None:
 
 
 def test_a_stream_to_a_browser(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(default_system, "_default", None)
+    monkeypatch.setattr(runtime, "_default", None)
     with performed(FILES[19]) as names:
         browser = cast("Flask", names["app"]).test_client()
         asked = browser.post("/ask", json={"text": "How many?", "conversation": "c-1"})

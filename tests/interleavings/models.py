@@ -18,8 +18,7 @@ import pytest
 import understudy as us
 from tests.support.promises import promises
 from understudy.actors.cells.cell import Cell
-from understudy.actors.cells.envelope import Fate
-from understudy.actors.cells.mailbox import MailboxQueue, Put
+from understudy.actors.cells.mailbox import Fate, MailboxQueue, Put
 from understudy.actors.drivers.overdue_steps import take_step_away
 from understudy.actors.run_view.event_reader import events_of
 from understudy.actors.runs.agent_record import AgentRunRecord

@@ -23,11 +23,10 @@ from tests.support.machines import (
 )
 from understudy.errors import BudgetExceeded
 from understudy.orchestration import Agent, AgentRun, RunSpec
-from understudy.orchestration.definitions.accounts import account_of
+from understudy.orchestration.definitions.agent import account_of
 from understudy.testing import ScriptedModel
 from understudy.vocabulary.context.account import Account
-from understudy.vocabulary.context.budget import Budget, Spending
-from understudy.vocabulary.context.prices import Price
+from understudy.vocabulary.context.budget import Budget, Price, Spending
 from understudy.vocabulary.messages import ModelTurn, TextPart, Usage, says
 from understudy.vocabulary.runs.outcomes import Reject
 

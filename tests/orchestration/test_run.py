@@ -25,7 +25,7 @@ from tests.support.machines import (
 )
 from understudy.errors import ContentBlocked, ProtocolViolation
 from understudy.orchestration import AgentRun, AwaitInput, CallModel, CallTools, Done, RunSpec
-from understudy.orchestration.agent.transcript import check_answered
+from understudy.orchestration.agent.state import check_answered
 from understudy.vocabulary.messages import (
     ImagePart,
     Message,

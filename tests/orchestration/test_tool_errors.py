@@ -9,7 +9,7 @@ import pytest
 from tests.support.machines import answers, asks, call, make_spec, messages_of, model_step, reloaded, tool_ids
 from understudy.errors import ToolError, ToolTimeout, ToolUnavailable
 from understudy.orchestration import AgentRun
-from understudy.orchestration.agent.tool_failures import CANCELLED
+from understudy.orchestration.agent.rounds import CANCELLED
 from understudy.vocabulary.messages import ToolCall, ToolErrorKind, ToolResult
 
 PLAIN = make_spec("look", "find")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.orchestration.agent.transcript import count_new
+from understudy.orchestration.agent.state import count_new
 from understudy.vocabulary.messages import Message, user_message
 
 

@@ -11,7 +11,7 @@ from tests.providers.test_wire_formats import DIALECTS, said
 from tests.support import wire
 from tests.support.wire import obj, objs
 from tests.support.wire_streams import as_events, stream_cases, turn_of
-from understudy.orchestration.agent.turn_checks import fault_of_turn
+from understudy.orchestration.agent.feed_checks import fault_of_turn
 from understudy.providers.anthropic import wire as anthropic_wire
 from understudy.providers.google import wire as google_wire
 from understudy.providers.openai import wire as openai_wire

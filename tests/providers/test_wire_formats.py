@@ -16,7 +16,7 @@ from tests.support.bodies import body_of, responses_body
 from tests.support.http import HELLO, MAKERS, OPENAI_REPLY, Answers
 from tests.support.wire import obj, objs
 from understudy.errors import ProviderError
-from understudy.orchestration.agent.calls import cut_calls
+from understudy.orchestration.agent.rounds import cut_calls
 from understudy.providers.anthropic import wire as anthropic_wire
 from understudy.providers.google import wire as google_wire
 from understudy.providers.openai import wire as openai_wire

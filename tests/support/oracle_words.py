@@ -24,9 +24,8 @@ import understudy as us
 from understudy.actors.drivers import overdue_steps, summary_call
 from understudy.actors.run_view import log as facts
 from understudy.actors.run_view.fact_events import About, event_of
-from understudy.actors.run_view.log import RunLog
+from understudy.actors.run_view.log import RunLines, RunLog
 from understudy.actors.run_view.log_reader import LogReader
-from understudy.actors.run_view.run_lines import RunLines
 from understudy.actors.run_view.shown_turn import ShownTurn
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.group_record import GroupRunRecord

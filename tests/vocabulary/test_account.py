@@ -13,8 +13,7 @@ from tests.support.scripts import WAIT
 from tests.support.together import all_at_once, restless_threads
 from understudy.errors import BudgetExceeded
 from understudy.vocabulary.context.account import Account
-from understudy.vocabulary.context.budget import Budget, Spending
-from understudy.vocabulary.context.prices import Price
+from understudy.vocabulary.context.budget import Budget, Price, Spending
 from understudy.vocabulary.messages import Usage
 
 MODEL = "test:model"

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.copies import COPIES
-from understudy.vocabulary.context.budget import LIMITS, Budget
-from understudy.vocabulary.context.prices import PARTS_PER_DOLLAR, Price, in_dollars
+from understudy.vocabulary.context.budget import LIMITS, PARTS_PER_DOLLAR, Budget, Price, in_dollars
 from understudy.vocabulary.messages import Usage
 
 WHOLE = ["total_tokens", "input_tokens", "output_tokens", "turns", "tool_calls"]

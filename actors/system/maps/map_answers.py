@@ -17,7 +17,7 @@ from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.actors.waiting.children import FirstChild
 from understudy.errors import StoreError
 from understudy.orchestration import Agent
-from understudy.orchestration.definitions.accounts import account_of
+from understudy.orchestration.definitions.agent import account_of
 from understudy.orchestration.definitions.port import RunOptions
 from understudy.orchestration.definitions.runner import below
 from understudy.orchestration.definitions.workflow import Workflow

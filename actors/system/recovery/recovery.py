@@ -8,11 +8,11 @@ from logging import ERROR, WARNING
 from typing import TYPE_CHECKING
 
 from understudy.actors.journal.run_journal import JournalPart
+from understudy.actors.runs.watchdog import scope_of_run
 from understudy.actors.stores.runs import MAX_TAKEOVERS, RunRow, StoredRun
-from understudy.actors.system.journaling import keep_events
 from understudy.actors.system.migrations import Migration
+from understudy.actors.system.run_endings import keep_events
 from understudy.actors.system.run_manager import RunManager
-from understudy.actors.system.run_scope import scope_of_run
 from understudy.diagnostics import emit
 from understudy.errors import StoreError, UnderstudyError, in_words
 from understudy.vocabulary.runs.stored_runs import ChangedRun, LeftRun

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from understudy.orchestration.agent.rulings import count_turn
 from understudy.orchestration.agent.spec import RunSpec
-from understudy.orchestration.agent.state import RunState
+from understudy.orchestration.agent.state import RunState, count_turn
 from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.messages import ModelRequest, ModelTurn, Usage
 from understudy.vocabulary.runs.token_estimates import length_of, request_tokens, tokens_in

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from understudy.orchestration.agent.context_state import ContextState, ShownMessages
-from understudy.orchestration.agent.transcript import Transcript
+from understudy.orchestration.agent.state import Transcript
 from understudy.vocabulary.messages import Message, Part, TextPart, ToolResult
 from understudy.vocabulary.runs.compaction import summary_part
 

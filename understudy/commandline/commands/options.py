@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from understudy.actors.stores.open_store import MEMORY
-from understudy.actors.system.default_system import STORE
+from understudy.actors.system.runtime import STORE
 from understudy.commandline.report import UsageMistake
 from understudy.log_output import FORMATS
 from understudy.vocabulary.context.budget import LIMITS, Budget

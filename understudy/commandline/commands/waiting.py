@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from understudy.actors import ActorSystem
 from understudy.actors.stores.open_store import MEMORY
-from understudy.actors.system.default_system import STORE
+from understudy.actors.system.runtime import STORE
 from understudy.commandline.report import UsageMistake
 from understudy.errors import UnderstudyError
 from understudy.providers.tape.redaction import Redactor

@@ -15,8 +15,7 @@ from understudy.errors import BudgetExceeded
 from understudy.vocabulary.checks import UNSET, Unset
 from understudy.vocabulary.messages import NO_USAGE, Usage
 
-from .budget import Budget, Spending
-from .prices import Price, in_dollars
+from .budget import Budget, Price, Spending, in_dollars
 
 
 class Account:
