@@ -35,11 +35,19 @@ from understudy.vocabulary.models import Model
 from .agent_pause import paused_outcome, turn_outcome
 from .callbacks import CallbackDispatcher
 from .early_results import write_result
-from .model_call import ask_model, first_deadline, is_streamed, model_of, resolved_model, scope_of_turn
+from .model_call import (
+    TurnScope,
+    ask_model,
+    first_deadline,
+    is_streamed,
+    model_of,
+    resolved_model,
+    scope_of_turn,
+    shortened,
+    sum_up,
+)
 from .reconciling import reconcile
-from .summary_call import shortened, sum_up
 from .turn_checks import about_turn, check_answer, with_output
-from .turn_scope import TurnScope
 from .works import make_alone
 
 if TYPE_CHECKING:

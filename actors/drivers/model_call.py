@@ -1,4 +1,4 @@
-"""A call of a run's model: its turn in one, or in pieces that readers are shown as they come."""
+"""A call of a run's model: its turn in one, or in pieces that readers are shown as they come; or a summary of the conversation."""
 
 from __future__ import annotations
 
@@ -8,16 +8,29 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, cast
 
-from understudy.actors.run_view.errors import bad_stream, checked_turn, model_failure, model_timeout, safely
-from understudy.actors.run_view.log import RunLog
+from understudy.actors.run_view.errors import (
+    bad_stream,
+    checked_turn,
+    model_failure,
+    model_timeout,
+    safely,
+    streamed_time,
+)
+from understudy.actors.run_view.log import Retried, RunLog, RunLogEntry
 from understudy.actors.run_view.shown_turn import ShownTurn
+from understudy.actors.run_view.tracebacks import let_go
+from understudy.actors.runs.agent_record import AgentRunRecord
+from understudy.actors.runs.context_changes import note_changes
 from understudy.actors.runs.ownership import Stale
-from understudy.errors import ProviderError, RunTimedOut, UnderstudyError
+from understudy.errors import ContextOverflow, ProviderError, ProviderTimeout, RunTimedOut, UnderstudyError, in_words
 from understudy.orchestration.agent.feed_checks import fault_of_usage
+from understudy.orchestration.agent.run import AgentRun
+from understudy.orchestration.agent.steps import CallModel
+from understudy.orchestration.runs import events as e
 from understudy.orchestration.streaming.turn_assembler import TurnAssembler
 from understudy.orchestration.supervision.call_time import GRACE
-from understudy.vocabulary.checks import WrongReturn
-from understudy.vocabulary.context.scope import enter_scope, leave_scope
+from understudy.vocabulary.checks import Unset, WrongReturn
+from understudy.vocabulary.context.scope import Scope, enter_scope, leave_scope
 from understudy.vocabulary.messages import NO_USAGE, ModelRequest, ModelTurn
 from understudy.vocabulary.models import (
     DEFAULT_IDLE_TIMEOUT,
@@ -27,13 +40,40 @@ from understudy.vocabulary.models import (
     can_stream,
     guards_itself,
     pieces_returned,
+    timeout_of,
 )
 from understudy.vocabulary.pieces import Piece
 
-from .turn_scope import TurnScope
+from .callbacks import CallbackDispatcher
+from .turn_checks import about_turn, check_answer
+from .works import Events, Work, WorkingRun
 
 if TYPE_CHECKING:
-    from understudy.actors.runs.agent_record import AgentRunRecord
+    from understudy.vocabulary.answers.output_type import CheckedOutput
+
+
+class TurnScope(Scope):
+    """The scope of a model call that a run makes.
+
+    Attributes:
+        log: of the run.
+        turn: which call it is; None for a summary of the conversation.
+        is_streamed: whether its turn comes in pieces.
+        partial: what came of a streamed turn that failed; None before that, and if nothing came.
+    """
+
+    # Filled by the driver: an `__init__` would cost every turn a call more.
+    __slots__ = ("is_streamed", "log", "partial", "turn")
+
+    log: RunLog
+    turn: int | None
+    is_streamed: bool
+    partial: ModelTurn | None
+
+    def tell_retry(self, attempt: int, wait: float, error: BaseException) -> None:
+        if not self.cancelled:  # else the call was given up, and another one may be under way
+            let_go(error)
+            self.log.note(Retried(what="model", attempt=attempt, wait=wait, error=error, turn=self.turn))
 
 
 def is_streamed(record: AgentRunRecord, model: object) -> bool:
@@ -204,3 +244,169 @@ def first_deadline(scope: TurnScope, model: object) -> float:
     if not scope.is_streamed or guards_itself(model):
         return inf
     return time.monotonic() + 2 * DEFAULT_IDLE_TIMEOUT + GRACE
+
+
+SUMMING = "summing up the conversation"
+QUESTION = ("summary",)
+"""The record keeps under this question that a call was late; the next driver reads it."""
+
+
+def sum_up(record: AgentRunRecord, epoch: int, model: Model, request: ModelRequest, *, is_own: bool) -> None:
+    """Ask for a summary and feed it, or say that there is none. Raises `Stale` to a driver without the run."""
+    answer = summary(record, epoch, model, request, is_own=is_own)
+    if isinstance(answer, BaseException):
+        return _failed(record, epoch, answer)
+    facts = record.feed(epoch, lambda machine: _feed(record, machine, answer))
+    return record.log.write_lines(facts)
+
+
+def summary(
+    record: AgentRunRecord, epoch: int, model: Model, request: ModelRequest, *, is_own: bool
+) -> ModelTurn | BaseException:
+    """Ask for a summary, and return it, or why there is none. Raises `Stale` to a driver without the run.
+
+    Args:
+        record: the run's.
+        epoch: the driver's.
+        model: the model that answers.
+        request: the request.
+        is_own: whether it is the agent's own model, whose calls are charged at the price of the agent.
+    """
+    late = record.answered.get(QUESTION)
+    if late is not None:
+        return ProviderTimeout(f"{record.agent.id!r}: {late}")
+    if record.unfed is not None:
+        return record.unfed
+    own = record.agent.model_timeout
+    try:
+        limit = timeout_of(model) if isinstance(own, Unset) else own
+    except BaseException as error:  # of a property of the model object
+        return error
+    scope = TurnScope(None if limit is None else time.monotonic() + limit, time.monotonic, record.scope)
+    scope.is_turn, scope.log, scope.turn, scope.is_streamed, scope.partial = is_own, record.log, None, False, None
+    deadline = inf if scope.deadline is None else scope.deadline + GRACE
+    record.begin_step(epoch, SUMMING, deadline, None, QUESTION)
+    try:
+        return record.keep_summary(epoch, _asked(record, model, request, scope))
+    except Stale:
+        raise
+    except BaseException as error:
+        record.cut_off(scope, error)
+        if record.scope.cancelled or record.scope.remaining() == 0.0:
+            raise
+        return error
+
+
+def _asked(record: AgentRunRecord, model: Model, request: ModelRequest, scope: Scope) -> ModelTurn:
+    token = enter_scope(scope)
+    try:
+        return checked_turn(record, model.complete(request))
+    finally:
+        leave_scope(token)
+
+
+def _feed(record: AgentRunRecord, machine: AgentRun, turn: ModelTurn) -> list[RunLogEntry]:
+    machine.model_response(turn)
+    record.unfed = None
+    return _noted(record, machine)
+
+
+def _failed(record: AgentRunRecord, epoch: int, error: BaseException) -> None:
+    let_go(error)
+
+    def feed(machine: AgentRun) -> list[RunLogEntry]:
+        machine.compaction_failed(in_words(error))
+        return _noted(record, machine, error)
+
+    record.log.write_lines(record.feed(epoch, feed))
+
+
+def shortened(record: AgentRunRecord, epoch: int, error: ContextOverflow) -> bool:
+    """Whether the run has a shorter request, or one for a summary, after the model refused the present one."""
+
+    def feed(machine: AgentRun) -> tuple[bool, list[RunLogEntry]]:
+        is_shorter = machine.context_overflow(tokens=error.tokens, limit=error.limit)
+        return is_shorter, _noted(record, machine)
+
+    is_shorter, facts = record.feed(epoch, feed)
+    record.log.write_lines(facts)
+    return is_shorter
+
+
+def _noted(record: AgentRunRecord, machine: AgentRun, error: BaseException | None = None) -> list[RunLogEntry]:
+    context = machine.state.context
+    return [] if context is None else note_changes(record.log, context, error)
+
+
+class AskModel(Work):
+    """A model call, and all that is found about its turn: one work, for a hop between them has no use."""
+
+    __slots__ = ("checked", "request")
+
+    def __init__(self, run: WorkingRun, request: ModelRequest) -> None:
+        super().__init__(run)
+        self.request = request
+        self.checked: CheckedOutput[object] | None = None
+
+    def do(self) -> Events:
+        run, request, epoch = self.run, self.request, self.epoch
+        moments = CallbackDispatcher(run, epoch) if run.agent.callbacks else None
+        if moments is not None and run.unfed is None:
+            ruling = moments.ask("before_model_call", request.turn, request)
+            if ruling is not None:
+                return (e.RunRuled("before_model_call", ruling),)
+        turn = run.unfed
+        model = model_of(run) if turn is None else None
+        try:
+            in_pieces = is_streamed(run, model)
+            limit = streamed_time(run.agent) if in_pieces else run.model_time()
+            scope = scope_of_turn(run, request.turn, limit, in_pieces)
+            deadline = first_deadline(scope, model)
+        except BaseException as error:  # of a property of the model object
+            raise model_failure(run, error) from error
+        run.begin_step(epoch, f"waiting for the model, turn {request.turn}", deadline)
+        run.is_streaming = in_pieces
+        run.log.note(request.turn)
+        if model is not None:
+            try:
+                turn = run.keep(ask_model(run, epoch, model, request, scope))
+            except BaseException as error:
+                run.cut_off(scope, error, scope.partial)
+                if isinstance(error, ContextOverflow) and run.machine is not None and run.machine.state.context:
+                    run.overflow = error
+                    return (e.Overflowed(error.tokens, error.limit),)
+                raise
+        assert turn is not None
+        if moments is not None:
+            ruling = moments.ruling_after(turn)
+            if ruling is not None:
+                return (e.TurnRuled(turn, ruling),)
+        about = about_turn(run, epoch, turn)
+        self.checked = check_answer(run, epoch, turn, about)
+        taken = e.TurnTaken(turn, **about)
+        if self.checked is not None:
+            taken = replace(taken, output_problem=self.checked.problem)
+        # A callback may have changed the turn, so the machine checks it again.
+        return (taken if moments is None or taken.problems is not None else replace(taken, problems={}),)
+
+
+class SumUp(Work):
+    """Ask for a summary of a long conversation; without one the run goes on too."""
+
+    __slots__ = ("error", "step")
+
+    def __init__(self, run: WorkingRun, step: CallModel) -> None:
+        super().__init__(run)
+        self.step = step
+        self.error: BaseException | None = None
+        """Why there is no summary."""
+
+    def do(self) -> Events:
+        run, step = self.run, self.step
+        other = None if step.compaction is None else step.compaction.other_model
+        model = model_of(run) if other is None else resolved_model(other)
+        answer = summary(run, self.epoch, model, step.request, is_own=other is None)
+        if isinstance(answer, BaseException):
+            self.error = answer
+            return (e.SummaryFailed(in_words(answer)),)
+        return (e.SummaryCame(answer),)

@@ -30,10 +30,10 @@ from understudy.orchestration.runs.agent_state import AgentLineState
 from understudy.vocabulary.messages import ModelTurn, ToolCall, ToolResult
 
 from .callbacks import note_guarded
+from .model_call import AskModel, SumUp
 from .sub_calls import SubAgentTurn
 from .turns import START, RunMailbox
 from .works import (
-    AskModel,
     EndTurn,
     Fail,
     FailOfSubAgent,
@@ -44,7 +44,6 @@ from .works import (
     Pause,
     Reconcile,
     Review,
-    SumUp,
     Work,
     WorkingRun,
 )

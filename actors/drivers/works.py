@@ -15,25 +15,23 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from understudy.actors.cells.mailbox import Fate
 from understudy.actors.memory.conversations import MemoryFailed
-from understudy.actors.run_view.errors import model_failure, model_time, streamed_time, timed_out
+from understudy.actors.run_view.errors import model_time, timed_out
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.ownership import Stale
 from understudy.actors.threads.pool import run_next_here
 from understudy.actors.tools.executor import execute
 from understudy.actors.tools.tool_call import Executed, ToolCallTask, deadline_of
 from understudy.errors import AgentCrashed, AgentDown, ContextOverflow, ToolError, UnderstudyError, in_words
-from understudy.orchestration.agent.steps import CallModel, Done
+from understudy.orchestration.agent.steps import Done
 from understudy.orchestration.definitions.sub_agent import SubAgent
 from understudy.orchestration.runs import events as e
 from understudy.vocabulary.context.overlays import lasting
-from understudy.vocabulary.messages import ModelRequest, ToolCall, ToolResult
+from understudy.vocabulary.messages import ToolCall, ToolResult
 
 from .agent_pause import paused_outcome, turn_outcome
 from .callbacks import CallbackDispatcher
-from .model_call import ask_model, first_deadline, is_streamed, model_of, resolved_model, scope_of_turn
 from .reconciling import found_of
-from .summary_call import summary
-from .turn_checks import about_turn, check_answer, with_output
+from .turn_checks import with_output
 from .turns import RunTurns
 
 if TYPE_CHECKING:
@@ -167,58 +165,6 @@ class Open(Work):
         return (e.Opened(tuple(history), system),)
 
 
-class AskModel(Work):
-    """A model call, and all that is found about its turn: one work, for a hop between them has no use."""
-
-    __slots__ = ("checked", "request")
-
-    def __init__(self, run: WorkingRun, request: ModelRequest) -> None:
-        super().__init__(run)
-        self.request = request
-        self.checked: CheckedOutput[object] | None = None
-
-    def do(self) -> Events:
-        run, request, epoch = self.run, self.request, self.epoch
-        moments = CallbackDispatcher(run, epoch) if run.agent.callbacks else None
-        if moments is not None and run.unfed is None:
-            ruling = moments.ask("before_model_call", request.turn, request)
-            if ruling is not None:
-                return (e.RunRuled("before_model_call", ruling),)
-        turn = run.unfed
-        model = model_of(run) if turn is None else None
-        try:
-            in_pieces = is_streamed(run, model)
-            limit = streamed_time(run.agent) if in_pieces else run.model_time()
-            scope = scope_of_turn(run, request.turn, limit, in_pieces)
-            deadline = first_deadline(scope, model)
-        except BaseException as error:  # of a property of the model object
-            raise model_failure(run, error) from error
-        run.begin_step(epoch, f"waiting for the model, turn {request.turn}", deadline)
-        run.is_streaming = in_pieces
-        run.log.note(request.turn)
-        if model is not None:
-            try:
-                turn = run.keep(ask_model(run, epoch, model, request, scope))
-            except BaseException as error:
-                run.cut_off(scope, error, scope.partial)
-                if isinstance(error, ContextOverflow) and run.machine is not None and run.machine.state.context:
-                    run.overflow = error
-                    return (e.Overflowed(error.tokens, error.limit),)
-                raise
-        assert turn is not None
-        if moments is not None:
-            ruling = moments.ruling_after(turn)
-            if ruling is not None:
-                return (e.TurnRuled(turn, ruling),)
-        about = about_turn(run, epoch, turn)
-        self.checked = check_answer(run, epoch, turn, about)
-        taken = e.TurnTaken(turn, **about)
-        if self.checked is not None:
-            taken = replace(taken, output_problem=self.checked.problem)
-        # A callback may have changed the turn, so the machine checks it again.
-        return (taken if moments is None or taken.problems is not None else replace(taken, problems={}),)
-
-
 SAID: Events = (e.RunEvent(),)
 """What comes of a work that says in attributes of its own what its actor is to hear."""
 
@@ -261,28 +207,6 @@ class MakeCall(Work):
     def do(self) -> Events:
         self.made = make_alone(self.run, self.epoch, self.call)
         return SAID
-
-
-class SumUp(Work):
-    """Ask for a summary of a long conversation; without one the run goes on too."""
-
-    __slots__ = ("error", "step")
-
-    def __init__(self, run: WorkingRun, step: CallModel) -> None:
-        super().__init__(run)
-        self.step = step
-        self.error: BaseException | None = None
-        """Why there is no summary."""
-
-    def do(self) -> Events:
-        run, step = self.run, self.step
-        other = None if step.compaction is None else step.compaction.other_model
-        model = model_of(run) if other is None else resolved_model(other)
-        answer = summary(run, self.epoch, model, step.request, is_own=other is None)
-        if isinstance(answer, BaseException):
-            self.error = answer
-            return (e.SummaryFailed(in_words(answer)),)
-        return (e.SummaryCame(answer),)
 
 
 class Guard(Work):

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 from unittest.mock import patch
 
 import understudy as us
-from understudy.actors.drivers import overdue_steps, summary_call
+from understudy.actors.drivers import model_call, overdue_steps
 from understudy.actors.run_view import log as facts
 from understudy.actors.run_view.fact_events import About, event_of
 from understudy.actors.run_view.log import RunLines, RunLog
@@ -419,7 +419,7 @@ def installed() -> Generator[Words]:
         wrap(RunLines, "started", starting)
         wrap(AgentRunRecord, "take_results", taking_results)
         wrap(overdue_steps, "_feed_timeout", timing_out)
-        wrap(summary_call, "_failed", failing)
+        wrap(model_call, "_failed", failing)
         stack.enter_context(_logging(words.records))
         yield words
 
