@@ -13,7 +13,6 @@ import hypothesis
 import pytest
 
 from tests.support import oracle, postgres
-from tests.support.not_by_actors import NOT_BY_ACTORS
 from tests.support.paths import FOLDERS, ROOT
 from tests.support.signals import heed_interrupts
 
@@ -72,16 +71,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--slow", action="store_true", help="run the slow tests only")
     group.addoption("--replay", action="store_true", help="replay the events of every machine, and compare the states")
     group.addoption(
-        "--actors", action="store_true", help="have runs of agents without a store driven by actors of their own"
+        "--drivers", action="store_true", help="have runs without a store go by drivers, as those with a store do"
     )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the slow tests out, or all others with `--slow`."""
-    for item in items if config.getoption("actors") else ():
-        why = NOT_BY_ACTORS.get(item.nodeid) or NOT_BY_ACTORS.get(item.nodeid.partition("[")[0])
-        if why is not None:
-            item.add_marker(pytest.mark.xfail(strict=True, reason=why))
     wanted = config.getoption("slow")
     if not wanted and (config.getoption("all") or config.args_source is not pytest.Config.ArgsSource.TESTPATHS):
         return
@@ -177,15 +172,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture(autouse=True)
-def by_actor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With `--actors`, have runs without a store driven by actors of their own, but those that an oracle hears."""
-    if request.config.getoption("actors") and not has_an_oracle(request.node):
-        monkeypatch.setattr("understudy.actors.drivers.factory.by_actor", True)
+def by_driver(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `--drivers`, have runs without a store go by drivers."""
+    if request.config.getoption("drivers"):
+        monkeypatch.setattr("understudy.actors.drivers.factory.by_actor", False)
 
 
 @pytest.fixture
 def by_actors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have runs without a store driven by actors of their own."""
+    """Have runs without a store driven by actors of their own, also with `--drivers`."""
     monkeypatch.setattr("understudy.actors.drivers.factory.by_actor", True)
 
 

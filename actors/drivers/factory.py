@@ -102,8 +102,8 @@ def loaded_record(
     return record
 
 
-by_actor = False
-"""Whether runs without a store are driven by their own actors."""
+by_actor = True
+"""Whether runs without a store are driven by their own actors; tests compare the two ways."""
 
 
 def _kind(host: RunHost[RunRecord]) -> type[AgentRunRecord]:

@@ -18,7 +18,7 @@ from tests.support.scripts import WAIT, eventually, finished
 from understudy.actors.actor.actor_cell import ActorCell
 from understudy.actors.cells.cell import Cell
 from understudy.actors.cells.event_stream import EventStream
-from understudy.actors.drivers import agent_pause, factory, group_outcomes
+from understudy.actors.drivers import agent_pause, factory, group_outcomes, works
 from understudy.actors.drivers.agent_driver import AgentDriver
 from understudy.actors.drivers.callbacks import CallbackDispatcher
 from understudy.actors.drivers.group_actor import GroupRunActor
@@ -148,8 +148,16 @@ class Fault:
 
     @property
     def is_called(self) -> bool:
-        """Whether groups are driven by what has it: drivers, or the actors of their runs."""
-        return self._owner is not (GroupDriver if factory.by_actor else GroupRunActor)
+        """Whether runs are driven by what has it: drivers, or the actors of runs."""
+        of_drivers = [
+            (GroupDriver, "_report"),
+            (GroupDriver, "wake"),
+            (AgentDriver, "_pause"),
+            (CallbackDispatcher, "replaced"),
+        ]
+        is_of_driver = (self._owner, self._name) in of_drivers
+        is_of_actor = self._owner in (GroupRunActor, works.Pause)
+        return not (is_of_driver if factory.by_actor else is_of_actor)
 
     def set(self, patch: pytest.MonkeyPatch) -> None:
         real = getattr(self._owner, self._name)
@@ -177,6 +185,7 @@ REPLACED: list[tuple[Any, str]] = [
     (AgentRunRecord, "cut_off"),
     (SystemRunEndings, "complete"),
     (AgentDriver, "_pause"),
+    (works.Pause, "do"),
     (SystemRunEndings, "park"),
     (RunManager, "crashed"),
     (Tokens, "issue"),
@@ -193,6 +202,7 @@ REPLACED: list[tuple[Any, str]] = [
     (DriverCrashes, "_tell"),
     (CallbackDispatcher, "tell"),
     (CallbackDispatcher, "replaced"),
+    (CallbackDispatcher, "ruling_of"),
     (GroupRunRecord, "lay_changes"),
     (group_outcomes, "done_outcome"),
     (GroupDriver, "_report"),

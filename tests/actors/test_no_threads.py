@@ -125,14 +125,14 @@ def test_of_calls_at_once_those_without_a_thread_become_error_results_and_the_ru
     # One that drives the run, and one of a call. On a busy machine an alarm may be set too.
     with no_threads(WATCHDOG, "understudy-clockwork", but=1 + 1, arriving=arriving) as shortage:
         handle = agent.submit("go", system=system)
-        eventually(lambda: len(began) + shortage.refused == 4, "each has a thread or none")
+        eventually(lambda: len(began) + shortage.refused >= 4, "each has a thread or none")
         gate.set()
         outcome = finished(handle.result(WAIT))
 
     refused = [result for result in results_of(outcome) if result.error_kind == "not_run" and REFUSAL in result.content]
     saw = [result.content for result in results_of(outcome) if result not in refused]
     assert saw == [f"saw {number}" for number in sorted(began)]
-    assert len(refused) == shortage.refused > 1
+    assert len(refused) == 4 - len(began) > 1
     assert (outcome.text, system.hung, system.in_flight) == ("ok", 0, 0)
 
 

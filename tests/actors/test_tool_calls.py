@@ -19,9 +19,8 @@ import pytest
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of, scripted
 from understudy.actors.cells.mailbox import Fate
-from understudy.actors.threads.pool import Runnable
 from understudy.actors.threads.promise import Promise
-from understudy.actors.tools import batch_call, executor
+from understudy.actors.tools import executor
 from understudy.actors.tools.tool_call import ToolCallTask
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
@@ -173,7 +172,7 @@ def test_what_a_hung_tool_brings_while_its_run_goes_on_is_refused_too() -> None:
 def test_a_call_that_was_given_up_before_it_began_is_not_run_and_not_counted_as_hung(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    late: list[Runnable] = []
+    late: list[executor.LentTurn] = []
     ran: list[int] = []
 
     @us.tool(timeout=0.05)
@@ -181,11 +180,12 @@ def test_a_call_that_was_given_up_before_it_began_is_not_run_and_not_counted_as_
         ran.append(1)
         return "seen"
 
-    monkeypatch.setattr(batch_call, "submit", late.append)  # threads come too late
+    run_turns = executor.LentTurn.run_turns
+    monkeypatch.setattr(executor.LentTurn, "run_turns", lambda turn: late.append(turn))  # threads come too late
     with us.ActorSystem("slow") as system:
         outcome = scripted(calls("look") + calls("look"), says("ok"), tools=[look]).run("go", system=system)
         for each in late:
-            each.run_turns()
+            run_turns(each)
 
         assert [r.error_kind for r in results_of(outcome)] == ["timed_out"] * 2
         assert (len(late), ran, system.hung) == (2, [], 0)

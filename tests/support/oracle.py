@@ -29,6 +29,7 @@ from unittest.mock import patch
 from weakref import WeakSet
 
 from tests.support.line_trees import COUNTS, add, copy_of, figures_of, less, place_of, replayed, state_of
+from understudy.actors.drivers import factory
 from understudy.errors import BudgetExceeded, MaxIterationsExceeded, ProtocolViolation
 from understudy.orchestration.agent.pauses import sort_answers
 from understudy.orchestration.agent.rounds import close_if_complete
@@ -941,6 +942,7 @@ def installed(places: int = 1) -> Generator[Oracle]:
     """
     oracle = Oracle(places)
     with ExitStack() as stack:
+        stack.enter_context(patch.object(factory, "by_actor", False))  # it hears what drivers feed
 
         def wrap(cls: type, name: str, make: Callable[[Any], Any]) -> None:
             if name in vars(cls):
