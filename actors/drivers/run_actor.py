@@ -293,7 +293,7 @@ class AgentRunActor(WorkingRun):
         tool = self.agent.tools_by_name[call.name]
         task = ToolCallTask(self, tool, call, deadline_of(tool), self.host.executors.of(tool, self.cell))
         turn = SubAgentTurn if isinstance(tool, SubAgent) else LentTurn
-        return Call(task, run_next_here, self.started_in.copy(), turn)
+        return Call(task, run_next_here, self.mailbox.context.copy(), turn)
 
     def _fill(self) -> None:
         """Begin calls for as long as there are places for them."""

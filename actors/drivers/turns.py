@@ -14,7 +14,7 @@ from threading import get_ident
 
 from understudy.actors.run_view.log import tell_late_driver
 from understudy.actors.runs.ownership import RunDriver
-from understudy.actors.runs.record import RunRecord
+from understudy.actors.runs.record import NO_CONTEXT, RunRecord
 from understudy.actors.threads.alarms import Alarm, ring_at
 from understudy.actors.threads.pool import here, run_next_here, start_next_thread, submit
 from understudy.actors.threads.promise import Promise
@@ -52,14 +52,17 @@ class RunMailbox:
         turn: held by the thread that has the turn, or for one that is about to have it.
         turn_on: the id of the thread that is at a message; 0 while none is.
         after: what is to be done when the turn is given back, because code of users may run there.
+        context: the context variables of this stay, a copy of those that the run was begun with: what user code sets in one
+            work, the next one sees.
     """
 
-    __slots__ = ("_waiting", "after", "alarm", "alarm_at", "turn", "turn_on")
+    __slots__ = ("_waiting", "after", "alarm", "alarm_at", "context", "turn", "turn_on")
 
     def __init__(self) -> None:
         self.turn = threading.Lock()
         self.turn_on = 0
         self._waiting: list[object] = []
+        self.context = NO_CONTEXT
         self.after: list[Callable[[], object]] = []
         self.alarm: Alarm | None = None
         self.alarm_at = inf
@@ -177,6 +180,8 @@ class RunTurns(RunRecord):
             self.mailbox.alarm, self.mailbox.alarm_at = None, inf
             self.time_is_up()
         else:
+            if message is START:  # a work that hangs has entered the context before
+                self.mailbox.context = self.started_in.copy()
             self.take_message(message)
 
     # --- time

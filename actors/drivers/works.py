@@ -68,15 +68,17 @@ class RunWork(ABC, Generic[R]):
     """One work of a run.
 
     Attributes:
+        context: the context variables of the stay: no two works enter them at once.
         events: what came of it; empty if it has ended the run, or crashed, or was given up: its actor hears nothing then.
         returned: whether it came back, which one that hangs may never do.
     """
 
-    __slots__ = ("epoch", "events", "returned", "run")
+    __slots__ = ("context", "epoch", "events", "returned", "run")
 
     def __init__(self, run: R) -> None:
         self.run = run
         self.epoch = run.epoch
+        self.context = run.mailbox.context
         self.events: Events = ()
         self.returned = False
 
@@ -93,9 +95,9 @@ class RunWork(ABC, Generic[R]):
         """End the run with an error that the work raised; returns what happens instead."""
 
     def run_turns(self) -> None:
-        """Do the work on this thread, in a copy of the context variables of the run, and have the run's actor hear of it."""
+        """Do the work on this thread, with the context variables of the run's stay, and have the run's actor hear of it."""
         try:
-            self.run.started_in.copy().run(self._do)
+            self.context.run(self._do)
         except BaseException as cause:  # the handling of a failure failed
             self.returned = True
             run = self.run
@@ -200,6 +202,7 @@ class MakeCall(Work):
 
     def __init__(self, run: WorkingRun, call: ToolCall) -> None:
         super().__init__(run)
+        self.context = run.mailbox.context.copy()  # variables that the tool sets end with the call
         self.call = call
         self.made: tuple[ToolCallTask, Executed] | None = None
         """None if it has to wait for a seat."""

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_NO_CONTEXT = contextvars.Context()
+NO_CONTEXT = contextvars.Context()
 LOOK = 0.05  # Seconds in which a run that waits for the store sees that it is over.
 WAITING = "waiting for the store"
 
@@ -138,7 +138,7 @@ class RunRecord(Ownership, ABC):
         """Whether somebody may read its turns while they are written."""
         self.keeps_events = options.stream
         """Whether its journal keeps its events: somebody may read it now, or might have before it paused."""
-        self.started_in: contextvars.Context = _NO_CONTEXT
+        self.started_in: contextvars.Context = NO_CONTEXT
         """The context variables of the code that began the run, and the run's own; each driver gets a copy."""
         self.caller_calls: CallerThreadCalls | None = None
         """Tool calls for the thread that waits for the run; None if no thread waits, or no tool needs it."""

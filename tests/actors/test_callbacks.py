@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -151,6 +152,44 @@ def test_by_its_actor_a_run_with_criteria_tools_and_a_sub_agent_stays_on_one_thr
     assert len(threads) == 6 + 3 + 2  # answers of models, calls of the tool, criteria
     assert watcher.threads == set(threads)
     assert len(watcher.threads) == 1
+
+
+def test_what_a_callback_sets_in_context_variables_is_there_until_the_run_ends_and_what_a_tool_sets_with_its_call() -> (
+    None
+):
+    by_callback, by_tool = ContextVar("by_callback", default=""), ContextVar("by_tool", default="")
+    seen: list[tuple[str, str, str]] = []
+
+    def note(where: str) -> None:
+        seen.append((where, by_callback.get(), by_tool.get()))
+
+    class Sets(us.AgentCallback):
+        def before_tool_call(self, ctx: us.RunContext, call: us.ToolCall) -> None:
+            note("before")
+            by_callback.set("set")
+
+        def after_tool_call(self, ctx: us.RunContext, call: us.ToolCall, result: us.ToolResult) -> None:
+            note("after")
+
+    def look() -> str:
+        note("tool")
+        by_tool.set("set")
+        return "seen"
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        note("model")
+        return calls("look") if request.turn == 1 else says("ok")
+
+    us.Agent("clerk", model=FunctionModel(answer), tools=[look], callbacks=[Sets()]).run("go")
+
+    assert seen == [
+        ("model", "", ""),
+        ("before", "", ""),
+        ("tool", "set", ""),
+        ("after", "set", ""),
+        ("model", "set", ""),
+    ]
+    assert by_callback.get() == ""
 
 
 def test_a_call_has_one_id_at_every_moment_also_when_the_provider_sends_none() -> None:
