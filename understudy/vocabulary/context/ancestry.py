@@ -16,7 +16,7 @@ from understudy.errors import CircularAgentCall, DisallowedAgentCall, RunError
 from .permits import Permit
 
 MAX_DEPTH = 32
-"""Each level holds a thread. Programs nest three or four deep; a chain beyond 32 is an endless recursion."""
+"""Programs nest three or four deep. A chain beyond 32 is an endless recursion, of which each level pays for a model call."""
 DEFAULT_MAX_HOPS = 1_000  # Stops endless chains of submitted runs, which cost money; an intended chain has a few dozen.
 
 P = ParamSpec("P")
