@@ -63,7 +63,7 @@ class AgentDriver:
         returned: whether its thread came back, which a driver that was taken over may never do.
     """
 
-    __slots__ = ("_checked", "_epoch", "_model_time", "_moments", "_record", "_timed_model", "returned")
+    __slots__ = ("__weakref__", "_checked", "_epoch", "_model_time", "_moments", "_record", "_timed_model", "returned")
 
     def __init__(self, record: AgentRunRecord, epoch: int) -> None:
         self._record = record

@@ -84,7 +84,7 @@ class CallDriver:
         returned: whether its thread came back.
     """
 
-    __slots__ = ("_epoch", "_record", "returned")
+    __slots__ = ("__weakref__", "_epoch", "_record", "returned")
 
     def __init__(self, record: CallRecord, epoch: int) -> None:
         self._record = record

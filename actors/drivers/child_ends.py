@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from understudy.actors.run_view.log import Retried
@@ -216,12 +217,14 @@ def failure_of(
     # It had not begun, or did not go on, and may do so another time.
     is_refused = not begun and record.way_on(error) == "again"
     again = may_retry and _is_retried(record, position, error)
-    if again:
-        record.stopped.pop(position, None)  # the next attempt is another run
     place, failure = str(position), ChildFailure.of(error)
-    events: Sequence[e.RunEvent] = [e.ChildFailed(place, failure.kind, failure.message, again)]
+    events: list[e.RunEvent] = [e.ChildFailed(place, failure.kind, failure.message, again)]
+    stopped = record.stopped.pop(position, None) if again else None
+    if stopped is not None:  # the next attempt goes on from the error, and does nothing twice
+        with suppress(TypeError, ValueError):  # JSON cannot hold a value of its session, and it begins anew
+            events.append(e.ChildKept(place, saved_inner(stopped)))
     if is_refused and not again:
-        events = [*events, e.ChildRefused(place)]
+        events.append(e.ChildRefused(place))
     given = error if isinstance(error, Exception) else None
     return ChildEnd(position, error, tuple(events), given, retried=error if again else None)
 

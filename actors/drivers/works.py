@@ -73,7 +73,7 @@ class RunWork(ABC, Generic[R]):
         returned: whether it came back, which one that hangs may never do.
     """
 
-    __slots__ = ("context", "epoch", "events", "returned", "run")
+    __slots__ = ("__weakref__", "context", "epoch", "events", "returned", "run")
 
     def __init__(self, run: R) -> None:
         self.run = run

@@ -8,6 +8,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from understudy.actors.cells.event_stream import EventStream
@@ -31,15 +32,18 @@ class AbandonedWork:
         self._events = events
         self._lock = threading.Lock()
         """Guards the list."""
-        self._work: list[Work] = []
+        self._work: list[Callable[[], Work | None]] = []
         self.told_at = 0.0
         """When the work of a run was told last that nobody wants it any more, on the monotonic clock."""
         _all.add(self)
 
     def give_up(self, work: Work) -> None:
-        """Count work until it comes back."""
+        """Count work until it comes back. That of a run is kept by the frame that is at it, for it keeps the whole run."""
+        held: Callable[[], Work | None] = partial(_itself, work)
+        with contextlib.suppress(TypeError):  # others have no weak references
+            held = weakref.ref(work)
         with self._lock:
-            self._work.append(work)
+            self._work.append(held)
 
     def abandon(self, work: Work, record: RunView, what: str, since: float) -> None:
         """Give up work of a run, and tell of it.
@@ -74,8 +78,12 @@ class AbandonedWork:
     def count(self) -> int:
         """Return how much work has not come back."""
         with self._lock:
-            self._work = [work for work in self._work if not work.returned]
+            self._work = [each for each in self._work if (work := each()) is not None and not work.returned]
             return len(self._work)
+
+
+def _itself(work: Work) -> Work:
+    return work
 
 
 _all: weakref.WeakSet[AbandonedWork] = weakref.WeakSet()

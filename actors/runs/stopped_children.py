@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from understudy.errors import BudgetExceeded
 from understudy.orchestration.group.children import ChildFailure, ChildResult
 from understudy.vocabulary.runs.outcomes import Complete, Incomplete, Outcome
 
@@ -66,7 +67,7 @@ def take_delegated(machine: AgentRun, call: ToolCall, child: RunRecord) -> Outco
     error = _ended(child)
     if error is None and not isinstance(child.promise.get(), Incomplete):
         return child.promise.get()
-    ends_run = machine.spec.raises(call.name)
+    ends_run = machine.spec.raises(call.name) or (isinstance(error, BudgetExceeded) and error.inherited)
     if (ends_run and is_stopped(child)) or (error is not None and child.way_on(error) == "again" and is_stopped(child)):
         machine.child_stopped(call.id, saved_inner(child))
     else:

@@ -315,6 +315,8 @@ def _taken(order: ToolCallTask, error: BaseException) -> ToolErrorKind:
         let_go(error)
     if kind == "raised" and record.agent.run_spec.raises(name):
         record.raised[order.call.id] = error
+    elif kind == "not_run" and isinstance(order.tool, SubAgent):  # its run goes on when the limit of this one is raised
+        record.raised[order.call.id] = record.account.refusal() or error
     return kind
 
 

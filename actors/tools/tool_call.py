@@ -194,6 +194,7 @@ class ToolCallTask:
     """
 
     __slots__ = (
+        "__weakref__",
         "attempts",
         "begun",
         "call",

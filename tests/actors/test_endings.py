@@ -9,6 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
@@ -429,33 +430,42 @@ class Deps:
     """What is kept as long as its run is."""
 
 
-@pytest.mark.xfail(strict=True, reason="runs that ended while their model was at work stay in memory")
 @pytest.mark.parametrize("ending", ["deadline", "cancel", "a reader that left"])
-def test_a_run_that_ended_while_its_model_worked_is_not_kept(ending: str, system: us.ActorSystem) -> None:
-    go, back = threading.Event(), threading.Semaphore(0)
+def test_a_run_in_a_store_that_ended_while_its_model_worked_is_not_kept(ending: str, tmp_path: Path) -> None:
+    system = us.ActorSystem("shop", store=f"sqlite:///{tmp_path}/shop.db")
+    go, asked, back = threading.Event(), threading.Semaphore(0), threading.Semaphore(0)
 
     def complete(request: us.ModelRequest) -> us.ModelTurn:
+        asked.release()
         go.wait(WAIT)
         back.release()
         return says("too late")
 
     agent, kept = us.Agent("slow", model=FunctionModel(complete)), weakref.WeakSet[Deps]()
 
-    def end_one() -> None:
+    def begun() -> us.RunHandle[str]:
         deps = Deps()
         kept.add(deps)
-        if ending == "a reader that left":
-            with agent.stream("go", system=system, deps=deps) as stream:
-                next(iter(stream))
-            return
-        handle = agent.submit("go", system=system, deps=deps, timeout=0.05 if ending == "deadline" else None)
-        eventually(lambda: "model" in handle.status().doing, "the model is asked")
-        if ending == "cancel":
-            handle.cancel()
-        assert isinstance(handle.exception(WAIT), us.RunCancelled | us.RunTimedOut)
+        return agent.submit("go", system=system, deps=deps, timeout=1.0 if ending == "deadline" else None)
 
-    for _ in range(20):
-        end_one()
+    def read_and_left() -> None:
+        deps = Deps()
+        kept.add(deps)
+        with agent.stream("go", system=system, deps=deps) as stream:
+            next(iter(stream))
+
+    if ending == "a reader that left":
+        for _ in range(20):
+            read_and_left()
+    else:
+        handles = [begun() for _ in range(20)]
+        for _ in handles:
+            assert asked.acquire(timeout=WAIT)
+        for handle in handles:
+            if ending == "cancel":
+                handle.cancel()
+            assert isinstance(handle.exception(WAIT), us.RunCancelled | us.RunTimedOut)
+        del handle, handles
     go.set()
     for _ in range(20):
         assert back.acquire(timeout=WAIT)
@@ -467,3 +477,4 @@ def test_a_run_that_ended_while_its_model_worked_is_not_kept(ending: str, system
         gc.collect()
         threading.Event().wait(0.02)
     assert len(kept) <= 2
+    system.stop()

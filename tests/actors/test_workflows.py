@@ -157,7 +157,6 @@ def test_a_workflow_with_failed_tasks_unwraps_to_what_the_first_failed_of(system
     assert outcome.tasks["list"].error is None
 
 
-@pytest.mark.xfail(strict=True, reason="a retry begins its task anew, and its mail goes out twice")
 @pytest.mark.parametrize("inside", [False, True], ids=["agent", "sequence"])
 def test_a_retry_of_a_task_does_not_do_again_what_was_done_before_the_error(
     inside: bool, system: us.ActorSystem
