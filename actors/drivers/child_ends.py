@@ -217,8 +217,14 @@ def failure_of(
     # It had not begun, or did not go on, and may do so another time.
     is_refused = not begun and record.way_on(error) == "again"
     again = may_retry and _is_retried(record, position, error)
+    # What a child that goes on changed comes with its end.
+    changes = None if child is None or again or position in record.stopped else changes_of(record.session, child)
     place, failure = str(position), ChildFailure.of(error)
-    events: list[e.RunEvent] = [e.ChildFailed(place, failure.kind, failure.message, again)]
+    told = None
+    if changes is not None and changes.is_changed:
+        values, removed = changes.lasting_changes()
+        told = e.Changes(values, tuple(removed))
+    events: list[e.RunEvent] = [e.ChildFailed(place, failure.kind, failure.message, again, told)]
     stopped = record.stopped.pop(position, None) if again else None
     if stopped is not None:  # the next attempt goes on from the error, and does nothing twice
         with suppress(TypeError, ValueError):  # JSON cannot hold a value of its session, and it begins anew
@@ -226,7 +232,7 @@ def failure_of(
     if is_refused and not again:
         events.append(e.ChildRefused(place))
     given = error if isinstance(error, Exception) else None
-    return ChildEnd(position, error, tuple(events), given, retried=error if again else None)
+    return ChildEnd(position, error, tuple(events), given, changes, retried=error if again else None)
 
 
 def _is_retried(record: GroupRunRecord, position: int, error: BaseException) -> bool:

@@ -188,6 +188,8 @@ class GroupLineState(LineState):
         else:
             machine.child_failed(position, failure, self._error())
         self._had = had
+        if self.shares_session:
+            self.lay(event.changes)
 
     def _error(self) -> Exception | None:
         error, self.raised = self.raised, None

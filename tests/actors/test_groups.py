@@ -175,6 +175,31 @@ def test_the_first_to_succeed_is_the_answer_and_the_others_are_cancelled(system:
 # --- the session of a parallel group
 
 
+@pytest.mark.parametrize("runner", ["sequence", "workflow", "sequence in a sequence"])
+def test_what_a_step_changed_of_the_session_before_it_failed_is_not_lost(runner: str, system: us.ActorSystem) -> None:
+    def note(ctx: us.ToolContext[object]) -> str:
+        ctx.session["seen"] = "yes"
+        return "noted"
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        if request.messages[-1].tool_results:
+            raise us.AuthenticationError("who are you?", provider="fake")
+        return calls("note")
+
+    clerk = us.Agent("clerk", model=FunctionModel(answer), tools=[note])
+    runners: dict[str, us.Runner[object]] = {
+        "sequence": us.SequentialAgent("s", [clerk]),
+        "workflow": us.Workflow("w", [us.Task("t", clerk)]),
+        "sequence in a sequence": us.SequentialAgent("outer", [us.SequentialAgent("s", [clerk])]),
+    }
+    session = us.SessionState()
+
+    handle = runners[runner].submit("go", session=session, system=system)
+    eventually(handle.done, "it is over")
+
+    assert session["seen"] == "yes"
+
+
 def test_parallel_children_work_on_copies_and_what_they_changed_is_laid_over_the_session(
     system: us.ActorSystem,
 ) -> None:

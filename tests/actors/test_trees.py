@@ -276,6 +276,7 @@ def told_of(tree: Node) -> tuple[str, dict[tuple[str, ...], list[list[str]]]]:
     return re.sub(r"trees-[-0-9a-f]+", "a run", end), told
 
 
+@pytest.mark.usefixtures("by_actors")
 @FEW
 @given(trees(settled=True).filter(has_children).map(in_turn).filter(in_one_order))
 def test_a_tree_by_its_actors_comes_to_the_same_and_tells_the_same_as_by_its_drivers(tree: Node) -> None:

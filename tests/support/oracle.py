@@ -86,6 +86,8 @@ class Line:
         """What user code changed of the session, and no event has said yet."""
         self.is_laid = False
         """Whether the changes of a group's children were laid over its session, which the event of its end does."""
+        self.of_failed: e.Changes | None = None
+        """What the child that fails now changed."""
         self.of_calls: dict[str, e.Changes] = {}
         """Call -> what it changed, until its result is fed."""
         self.inside: dict[str, Inside] = {}
@@ -917,7 +919,7 @@ def _done(line: Line, position: int, result: Any, *, again: bool = False) -> Ite
 GROUP_FEEDS: Mapping[str, Callable[..., Iterator[e.RunEvent]]] = {
     "child_done": _done,
     "child_failed": lambda line, at, failure, error=None, *, may_retry=True: iter(
-        [e.ChildFailed(str(at), failure.kind, failure.message, may_retry)]
+        [e.ChildFailed(str(at), failure.kind, failure.message, may_retry, line.of_failed)]
     ),
     "child_at_limit": lambda line, at, saved, failure, error=None: iter(
         [e.ChildLimited(str(at), saved, failure.kind, failure.message)]

@@ -150,6 +150,19 @@ def _tap_sessions(oracle: o.Oracle, wrap: Wrap) -> None:
 
         return lay_changes
 
+    def feeding(real: Any) -> Any:
+        def feed(self: Any, epoch: int, end: Any) -> Any:
+            line = _line(oracle, self)
+            if line is None:
+                return real(self, epoch, end)
+            line.of_failed = getattr(end.events[0], "changes", None)
+            try:
+                return real(self, epoch, end)
+            finally:
+                line.of_failed = None
+
+        return feed
+
     def going_on(real: Any) -> Any:
         def go_on(self: Any, answers: Any, options: Any) -> Any:
             line = _line(oracle, self)
@@ -170,6 +183,7 @@ def _tap_sessions(oracle: o.Oracle, wrap: Wrap) -> None:
     wrap(AgentRunRecord, "_take", taking)
     wrap(RunRecord, "forget_changes", forgetting)
     wrap(GroupRunRecord, "lay_changes", laying)
+    wrap(GroupRunRecord, "feed", feeding)
     for cls in (AgentRunRecord, GroupRunRecord):
         wrap(cls, "go_on", going_on)
 
