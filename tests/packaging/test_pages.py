@@ -92,7 +92,7 @@ def test_links_to_no_file_and_to_no_heading_are_found(tmp_path: Path) -> None:
     assert list(dead_links(page)) == ["#d", "gone.md"]
 
 
-@pytest.mark.parametrize("name", ["architecture.md", "glossary.md"])
+@pytest.mark.parametrize("name", ["architecture.md", "glossary.md", "way-of-a-run.md"])
 def test_every_path_that_a_page_for_contributors_names_is_there(name: str) -> None:
     named = re.findall(r"`([\w.-]+/[\w./-]+)`", (ROOT / "docs" / name).read_text())
 
@@ -100,8 +100,9 @@ def test_every_path_that_a_page_for_contributors_names_is_there(name: str) -> No
     assert [path for path in named if not (ROOT / path).exists()] == []
 
 
-def test_every_name_that_the_architecture_puts_into_a_file_stands_in_it() -> None:
-    page = (ROOT / "docs" / "architecture.md").read_text()
+@pytest.mark.parametrize("name", ["architecture.md", "way-of-a-run.md"])
+def test_every_name_that_a_page_for_contributors_puts_into_a_file_stands_in_it(name: str) -> None:
+    page = (ROOT / "docs" / name).read_text()
     named = re.findall(r"`([A-Za-z_][\w.]*)` (?:in |of |\()`([\w./]+\.py)`", page)
 
     assert named
