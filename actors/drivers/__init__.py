@@ -9,8 +9,7 @@ and feeds what came of them.
 User code that a step needs is asked here, outside of the lock: callbacks, rules about a turn, validators of answers.
 The record keeps each answer until it is fed, so that the next driver does not ask again.
 
-`run_actor` and `group_actor` will take the place of these drivers; today only tests use them (`pytest --actors`), for runs without
-a store. The actor of a run hears what came of its `works`, applies the events that they return, and begins the works that are due. A
+Drivers carry out runs with a store. A run without a store goes by an actor of its own (`run_actor`, `group_actor`). The actor of a run hears what came of its `works`, applies the events that they return, and begins the works that are due. A
 work may block and may run user code; the actor does neither. `turns` has the mailbox, the turn and the end that actors share.
 No thread waits for the run of a sub-agent: the one that ends it brings the run around it back (`sub_calls`).
 

@@ -1,6 +1,6 @@
 """The moments at which callbacks are asked, and how their decisions are fed to the machine.
 
-Callbacks run on the driver's thread, outside the record's lock. The record keeps each answer until it is fed, so that the
+Callbacks run on the thread of the driver, or of the work that asks them, outside the record's lock. The record keeps each answer until it is fed, so that the
 next driver does not ask again if this one fails.
 """
 

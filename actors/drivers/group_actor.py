@@ -86,7 +86,7 @@ class GroupRunActor(RunTurns, GroupRunRecord):
             (self.post if here() is None else self.hear)(NEWS)  # a caller's thread only posts
 
     def take_message(self, message: object) -> None:
-        self.started_in.copy().run(self._take, message)
+        self.mailbox.context.copy().run(self._take, message)
 
     def time_is_up(self) -> None:
         self.watch(self._times.look(time.monotonic()))

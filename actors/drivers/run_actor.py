@@ -19,7 +19,7 @@ from understudy.actors.runs.context_changes import note_changes
 from understudy.actors.threads.pool import run_next_here
 from understudy.actors.tools.batch_call import Call
 from understudy.actors.tools.executor import LentTurn
-from understudy.actors.tools.tool_call import Executed, Paused, ToolCallTask, deadline_of
+from understudy.actors.tools.tool_call import Executed, Paused, ToolCallTask
 from understudy.errors import CircularAgentCall, RunCancelled, UnderstudyError
 from understudy.orchestration.agent.rounds import failure_of
 from understudy.orchestration.agent.run import AgentRun
@@ -27,6 +27,7 @@ from understudy.orchestration.agent.turns import refusals
 from understudy.orchestration.definitions.sub_agent import SubAgent
 from understudy.orchestration.runs import events as e
 from understudy.orchestration.runs.agent_state import AgentLineState
+from understudy.orchestration.supervision.call_time import CallDeadlines
 from understudy.vocabulary.messages import ModelTurn, ToolCall, ToolResult
 
 from .callbacks import note_guarded
@@ -63,6 +64,7 @@ class AgentRunActor(WorkingRun):
         "_calls",
         "_checked",
         "_circle",
+        "_due",
         "_executed",
         "_forget",
         "_line",
@@ -83,6 +85,7 @@ class AgentRunActor(WorkingRun):
         """Calls of the round that have begun and are not over."""
         self._line: list[ToolCall] = []
         """Calls of the round that wait for one of the places; the next one is the last."""
+        self._due = CallDeadlines()
         self._circle: CircularAgentCall | None = None
         """Why a call of the round would never get its seat."""
         self._executed: dict[str, Executed] = {}
@@ -265,7 +268,8 @@ class AgentRunActor(WorkingRun):
         came, overlay = executed
         assert isinstance(came, ToolResult), "only a sub-agent's call pauses"
         if overlay is not None:
-            self.commit_changes((executed,))
+            with self.lock:
+                self.commit_changes((executed,))
         self.state.apply(e.ResultCame(came))
         if self.state.results:
             self.state.apply(e.ResultsTaken())
@@ -278,7 +282,7 @@ class AgentRunActor(WorkingRun):
             calls = calls[:1]
         self.doing = f"running tool {calls[0].name}" if len(calls) == 1 else f"running {len(calls)} tools"
         self.step_since = time.monotonic()
-        self._executed, self._circle = {}, None
+        self._executed, self._circle, self._due = {}, None, CallDeadlines()
         self._line = calls[::-1]
         if self._forget is None:
             self._forget = self.scope.on_cancel_at_once(self._give_up)
@@ -291,7 +295,8 @@ class AgentRunActor(WorkingRun):
 
     def _new_call(self, call: ToolCall) -> Call:
         tool = self.agent.tools_by_name[call.name]
-        task = ToolCallTask(self, tool, call, deadline_of(tool), self.host.executors.of(tool, self.cell))
+        deadline = self._due.of(tool, time.monotonic())
+        task = ToolCallTask(self, tool, call, deadline, self.host.executors.of(tool, self.cell))
         turn = SubAgentTurn if isinstance(tool, SubAgent) else LentTurn
         return Call(task, run_next_here, self.mailbox.context.copy(), turn)
 
@@ -373,10 +378,10 @@ class AgentRunActor(WorkingRun):
         if self._circle is not None:
             return self._begin(Fail(self, self._circle))
         stop = self.delegated.stopped_by(results, self.raised) if self.delegated else None
+        with self.lock:
+            self._take(results if stop is None else [each for each in results if each[0].call_id != stop[0]])
         if stop is None:
-            self._take(results)
             return self._go_on()
-        self._take([each for each in results if each[0].call_id != stop[0]])
         return self._begin(FailOfSubAgent(self, stop[1]))
 
     def _take(self, results: Sequence[Executed]) -> None:

@@ -12,7 +12,8 @@ from functools import partial
 from math import inf
 from threading import get_ident
 
-from understudy.actors.run_view.log import tell_late_driver
+from understudy.actors.run_view.errors import safely
+from understudy.actors.run_view.log import RunLines, RunLogEntry, tell_late_driver
 from understudy.actors.runs.ownership import RunDriver
 from understudy.actors.runs.record import NO_CONTEXT, RunRecord
 from understudy.actors.threads.alarms import Alarm, ring_at
@@ -138,6 +139,10 @@ class RunTurns(RunRecord):
         """Take the turn here, for it is short: no thread can be started."""
         self.run_turns()
 
+    def writer_of(self, lines: RunLines) -> Callable[[RunLogEntry], object]:
+        self.mailbox.context = self.started_in  # for a run that ends before it starts
+        return partial(_write_line, self.mailbox, lines)
+
     def lost_work(self, error: UnderstudyError, cause: BaseException) -> None:
         """End the run: a work has no thread, or cannot say what came of it."""
         error.__cause__ = cause
@@ -169,7 +174,7 @@ class RunTurns(RunRecord):
             if following is not None:
                 start_next_thread()  # else the work for this thread would wait for all messages
         for each in after:
-            each()
+            safely(self, each)
 
     def _handle(self, message: object) -> None:
         if type(message) is End:
@@ -255,3 +260,11 @@ class RunTurns(RunRecord):
         if self.mailbox.alarm is not None:
             self.mailbox.alarm.call_off()
             self.mailbox.alarm = None
+
+
+def _write_line(mailbox: RunMailbox, lines: RunLines, fact: RunLogEntry) -> None:
+    """Write the line of a fact; in a turn, write it when the turn is given back: a handler of log lines is code of users."""
+    if mailbox.turn_on == get_ident():
+        mailbox.after.append(partial(mailbox.context.copy().run, lines.take, fact))
+    else:
+        lines.take(fact)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from understudy.actors.run_view.errors import safely
 from understudy.actors.run_view.event_count import next_seq
-from understudy.actors.run_view.log import Finished, RunLines, RunLog, lines_of
+from understudy.actors.run_view.log import Finished, RunLines, RunLog, RunLogEntry, lines_of
 from understudy.actors.stores.database import may_pass
 from understudy.actors.threads.pool import start_next_thread
 from understudy.actors.threads.promise import Promise
@@ -469,6 +469,10 @@ class RunRecord(Ownership, ABC):
     def fails_runner(self, cause: BaseException) -> bool:
         """Whether the runner's definition names the error as one that fails its actor."""
         return False
+
+    def writer_of(self, lines: RunLines) -> Callable[[RunLogEntry], object]:
+        """Return what writes the lines of facts, where code of users may run."""
+        return lines.take
 
     def lines(self) -> RunLines | None:
         """Return what writes the log lines of the run; None if the logger takes none."""

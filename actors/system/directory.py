@@ -40,14 +40,14 @@ ROOM_FOR_RUNS = Mailbox(maxsize)  # The sender of a burst of runs limits it, not
 
 @dataclass(slots=True)
 class StartRun:
-    """Start a driver for a run, which must still be at `epoch`; no reply."""
+    """Start a run, or have it go on, which must still be at `epoch`; no reply."""
 
     record: RunRecord
     epoch: int = 0
 
 
 class AgentActor(Actor[StartRun]):
-    """Starts the drivers of one runner's runs. Who is in flight is known to the watchdog of the system's runs.
+    """Starts one runner's runs. Who is in flight is known to the watchdog of the system's runs.
 
     Args:
         runner: whose actor this is; it lives for as long as the runner does, and must not keep it alive.

@@ -250,7 +250,7 @@ class RunManager(RunHost[RunRecord]):
         if is_in_handler():
             record.started_in.run(mute)
         elif (lines := record.lines()) is not None:
-            record.log.line_writer = lines.take
+            record.log.line_writer = record.writer_of(lines)
             lines.started()
         self._watchdog.watch(record)  # before the tie: that one may end the run at once, and the end unwatches it
         if record.phase != "running":  # it ended before it was watched, so its end could not unwatch it

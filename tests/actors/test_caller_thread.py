@@ -7,6 +7,7 @@ import contextvars
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -245,6 +246,17 @@ def test_a_call_that_hangs_gets_a_timeout_result_and_run_returns_when_its_thread
 
         assert (outcome.text, system.hung) == ("went on", 0)
     assert log == ["hang did not return within 0.05 s; it was given up", "the tool returns"]
+
+
+def test_the_time_of_a_call_includes_that_of_the_calls_before_it() -> None:
+    @us.tool(isolation="caller", timeout=0.6)
+    def works() -> str:
+        time.sleep(0.4)  # what a call takes, of which the second one must not lose any
+        return "done"
+
+    outcome = scripted(calls("works") + calls("works"), says("ok"), tools=[works]).run("go")
+
+    assert contents_of(outcome) == ["done", "done"]
 
 
 def test_a_call_that_was_given_up_before_its_turn_is_not_run() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, cast
 
@@ -155,6 +156,26 @@ def test_a_workflow_with_failed_tasks_unwraps_to_what_the_first_failed_of(system
     assert isinstance(outcome.tasks["each"].error, us.RunError)
     assert "must be a list" in str(outcome.tasks["each"].error)
     assert outcome.tasks["list"].error is None
+
+
+def test_what_a_function_of_a_task_sets_in_context_variables_is_there_in_later_children(system: us.ActorSystem) -> None:
+    colour, seen = ContextVar("colour", default="none"), list[str]()
+
+    def is_wanted(results: Mapping[str, object]) -> bool:
+        colour.set("red")
+        return True
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        seen.append(colour.get())
+        return says("ok")
+
+    painter = us.Agent("painter", model=FunctionModel(answer))
+    tasks = [us.Task("first", painter), us.Task("then", painter, when=is_wanted, dependencies=["first"])]
+
+    us.Workflow("w", tasks).run("x", system=system)
+
+    assert seen == ["none", "red"]
+    assert colour.get() == "none"
 
 
 @pytest.mark.parametrize("inside", [False, True], ids=["agent", "sequence"])

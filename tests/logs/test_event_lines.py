@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from concurrent.futures import Future
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -256,6 +257,61 @@ def test_a_handler_that_fails_ends_no_run() -> None:
 
     assert clerk(calls("look", sku="A"), says("ok")).run("go", timeout=WAIT).text == "ok"
     assert called.is_set()
+
+
+def test_a_handler_that_blocks_keeps_no_run_from_its_deadline_and_no_caller_from_cancelling() -> None:
+    class Blocking(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if getattr(record, "event", "") == "tool_finished":
+                inside.release()
+                assert go.wait(WAIT)
+
+    logger, handler = logging.getLogger("understudy"), Blocking()
+    inside, go = threading.Semaphore(0), threading.Event()
+    handler.lock = None  # else the line of the end would wait
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        late = clerk(calls("look", sku="A"), says("ok")).submit("go", timeout=0.5)
+        ended = clerk(calls("look", sku="A"), says("ok")).submit("go")
+        assert inside.acquire(timeout=WAIT) and inside.acquire(timeout=WAIT)
+
+        assert ended.cancel()
+
+        assert isinstance(ended.exception(WAIT), us.RunCancelled)
+        assert isinstance(late.exception(WAIT), us.RunTimedOut)
+    finally:
+        go.set()
+        logger.removeHandler(handler)
+
+
+def test_each_line_of_a_run_is_written_with_the_context_variables_of_its_caller() -> None:
+    class Noting(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            seen.append((getattr(record, "event", ""), request.get()))
+
+    request, seen = ContextVar("request", default="none"), list[tuple[str, str]]()
+    logger, handler = logging.getLogger("understudy"), Noting()
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    token = request.set("q-1")
+    try:
+        clerk(calls("look", sku="A"), says("ok")).run("go")
+    finally:
+        request.reset(token)
+        logger.removeHandler(handler)
+
+    lines = [line for line in seen if not line[0].startswith("actor")]
+    turn = ["turn_started", "turn_finished"]
+    assert [event for event, _ in lines] == [
+        "run_started",
+        *turn,
+        "tool_started",
+        "tool_finished",
+        *turn,
+        "run_finished",
+    ]
+    assert {value for _, value in lines} == {"q-1"}
 
 
 class Exiting(logging.Handler):
