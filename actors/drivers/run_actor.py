@@ -360,9 +360,9 @@ class AgentRunActor(WorkingRun):
             self.state.apply(e.ResultsTaken())
 
     def _untie(self) -> None:
-        if self._forget is not None:
-            self._forget()
-            self._forget = None
+        forget, self._forget = self._forget, None
+        if forget is not None:
+            forget()
 
     # --- time
 
@@ -383,6 +383,7 @@ class AgentRunActor(WorkingRun):
 
     def _give_up(self) -> None:
         """Wait for the calls no longer; on the thread that cancels the scope of the run, or in the turn that ends the run."""
+        self._untie()  # a scope that was cancelled has forgotten the tie, but those around it have not
         calls = list(self._calls.values())
         if self.phase != "running":
             self._calls = {}
