@@ -29,6 +29,7 @@ from .kill_campaigns import crash_loops, kill_all, kill_at_instants, kill_fresh,
 from .kill_cast import Notes
 from .kills import Report as KillReport
 from .mixed import Report, run_all
+from .programs import end_programs
 from .readers import Reader
 from .sessions import EACH, update_together
 from .tree_machines import try_machines
@@ -62,6 +63,14 @@ def test_every_one_of_many_runs_is_accounted_for_and_nothing_grows() -> None:
     assert report.endings.total() == 500
     assert {kind for kind, _ in report.endings} == set(EXPECTED)
     assert [number for number, _ in report.footprints] == [100, 200, 300, 400, 500]
+
+
+@pytest.mark.usefixtures("by_actors")
+def test_trees_that_were_ended_are_completed_once_and_leave_nothing_behind() -> None:
+    report = end_programs(100, 7, unheard)
+
+    assert {"Complete", "RunCancelled", "RunTimedOut"} <= set(report.ends)
+    assert report.runs > 300
 
 
 def test_no_tree_of_supervisors_hangs_or_is_left_as_otp_would_not_leave_it() -> None:
