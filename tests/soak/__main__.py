@@ -21,6 +21,7 @@ from tests.support.wait_programs import drawn
 from tests.support.wait_stage import perform_all
 from understudy.actors.drivers import factory
 
+from .answers import bytes_of_waiting_run, time_answers
 from .conversations import fill, talk_together
 from .endings import end_runs
 from .faults import chaotic, replayed, try_all
@@ -53,9 +54,11 @@ examples:
                                             in a new, empty database on a server
 
 jobs:
-  endings  Hold runs up in every way that bench/situations.py knows, end half of them by cancel() and half by a
-           deadline, count what hangs, and let go. Afterwards there must be no more threads at work, open files and
-           objects of understudy than before. About 30 runs a second.
+  endings  Hold runs up in every way that bench/situations.py knows and in some more, end half of them by cancel() and half
+           by a deadline, count what hangs, and let go. Afterwards there must be no more threads at work, open files and
+           objects of understudy than before. About 30 runs a second. Then tell how soon a fifth as many runs of each kind
+           answer while a model, a tool, a run inside or a callback hangs: a minute for 200 of each; and how much memory a
+           run takes that waits.
   mixed    Two systems and four agents; of a thousand runs 100 have a failing tool, 20 a hanging one, 50 a crashing
            agent, 50 pause, 50 have a run inside. Each must end as its kind does; what hangs is counted, every
            hundred runs it is let go, and then threads, files and objects must be as few as after the first fifth.
@@ -232,6 +235,13 @@ def _endings(runs: int) -> None:
         f"  threads, files and objects: as before; memory in use: {before:,} KiB before, {after:,} KiB after",
         flush=True,
     )
+    print("  from cancel() or a deadline to the answer, in ms:      half   99 %   longest   within 50 ms", flush=True)
+    for (what, way), times in time_answers(max(1, runs // 5)).items():
+        middle, late, longest = [f"{1000 * seconds:.1f}" for seconds in (times.middle, times.late, times.longest)]
+        in_time = f"{times.in_time} of {times.answers}"
+        print(f"    {f'{what} hangs, {way}':<48} {middle:>8} {late:>6} {longest:>9}   {in_time}", flush=True)
+    kibibytes = bytes_of_waiting_run(300) / 1024
+    print(f"  a run whose model hangs takes {kibibytes:.1f} KiB, without the stack of its thread", flush=True)
 
 
 def _mixed(runs: int) -> None:

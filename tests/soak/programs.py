@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Generator
@@ -20,10 +19,13 @@ from understudy.actors.runs.record import RunRecord
 from understudy.vocabulary.runs.outcomes import Outcome
 
 from .footprint import at_rest, back_to
+from .trees import unquiet
 
 EVERY = 50
 """After so many trees their system is stopped, and what is left is looked at."""
-SOON = 0.02  # Seconds after which a run is ended at the latest; most trees take less.
+SOON = 0.02  # Seconds after which a run is ended at the latest.
+HALVES = 8
+"""How often that time is halved at most: most trees are over in a few milliseconds."""
 OURS = "understudy"
 
 
@@ -47,7 +49,7 @@ class Ended(Play):
         return self._instant() if self._is_timed else WAIT
 
     def _instant(self) -> float:
-        return SOON * (1 + self._chance.below(1000)) / 1000
+        return SOON / 2 ** (self._chance.below(100 * HALVES) / 100)
 
     def _wait(self, begin: Callable[[], us.RunHandle[Any]]) -> object:
         end: object
@@ -56,10 +58,12 @@ class Ended(Play):
         except (us.UnderstudyError, ValueError) as error:
             end = error.with_traceback(None)  # it leads to this frame, which would be a circle of ours
         else:
+            ended = False
             if not self._is_timed and self._chance.one_in(2):
                 time.sleep(self._instant())
-                handle.cancel()
+                ended = handle.cancel()
             end = handle.exception(WAIT) or handle.result()
+            assert ended == isinstance(end, us.RunCancelled), f"cancel() says {ended}, and the run ended with {end!r}"
         self.ends[type(end).__name__] += 1
         return end
 
@@ -94,6 +98,8 @@ class Ends:
             AssertionError: the promise of one was not completed once.
         """
         runs = list(dict.fromkeys(self._records))
+        # A run is off the books a moment before its promise is completed.
+        eventually(lambda: all(self._completed[id(each)] for each in runs), "each run is completed")
         wrong = [f"{each.run_id}: {self._completed[id(each)]}" for each in runs if self._completed[id(each)] != 1]
         self._records.clear()
         self._completed.clear()
@@ -109,7 +115,7 @@ def end_programs(trees: int, seed: int, progress: Callable[[str], object]) -> Re
             references, or something was left behind.
     """
     report = Report()
-    with _unquiet():
+    with unquiet():
         _some(range(seed, seed + EVERY), Report())  # imports, threads
         before = at_rest()
         for first in range(seed, seed + trees, EVERY):
@@ -166,14 +172,3 @@ def in_circles() -> Counter[str]:
     gc.garbage.clear()
     gc.collect()
     return found
-
-
-@contextmanager
-def _unquiet() -> Generator[None]:
-    log = logging.getLogger(OURS)
-    level = log.level
-    log.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        log.setLevel(level)
