@@ -376,7 +376,8 @@ class AgentRunActor(WorkingRun):
     def let_go_of_works(self, cancels: bool) -> None:
         self._work = None
         self._line = []
-        if not (self._calls and cancels):  # else the scope gives the calls up
+        # Else the scope gives the calls up; it does so once, and may have done it for a scope around it, before this tie was kept.
+        if not (self._calls and cancels) or self.scope.cancelled:
             self._untie()
             if self._calls:
                 safely(self, self._give_up)
