@@ -20,16 +20,19 @@ from tests.support.promises import promises
 from understudy.actors.cells.cell import Cell
 from understudy.actors.cells.envelope import Fate
 from understudy.actors.cells.mailbox import MailboxQueue, Put
+from understudy.actors.drivers import factory
 from understudy.actors.drivers.overdue_steps import take_step_away
 from understudy.actors.run_view.event_reader import events_of
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.system.actor_system import runs_of
+from understudy.actors.threads import alarms
 from understudy.actors.threads import pool as pool_module
 from understudy.actors.threads.pool import IDLE_SECONDS, ThreadPool, forget_threads
 from understudy.actors.threads.promise import Promise
 from understudy.actors.waiting.base_future import DerivedFuture
 from understudy.actors.waiting.merged_future import MergedFuture
 from understudy.orchestration.definitions.port import RunOptions
+from understudy.orchestration.supervision.call_time import GRACE
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 ACCEPTED = (Put.WAKE, Put.QUEUED)
@@ -275,6 +278,59 @@ def cancel_against_begin() -> None:
     assert (system.in_flight, system.hung) == (0, 0)
 
 
+# --- the same of runs that go by their actors
+
+
+def by_its_actor(model: Callable[[], None]) -> Callable[[], None]:
+    """Return a model whose runs go by actors of their own, with alarms that ring on the scheduler's clock."""
+
+    def program() -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(factory, "by_actor", True)
+            patch.setattr(alarms, "_clockwork", alarms.AlarmClock(lambda: time.monotonic()))
+            model()
+
+    program.__name__ = f"{model.__name__}_by_actor"
+    return program
+
+
+cancel_against_finish_by_actor = by_its_actor(cancel_against_finish)
+cancel_against_begin_by_actor = by_its_actor(cancel_against_begin)
+
+
+@by_its_actor
+def result_against_alarm() -> None:
+    """Of a tool's result and the alarm that gives its call up, the run takes exactly one, and a call beside it has its own end."""
+    forget_threads()
+
+    @us.tool(timeout=0.5)
+    def slow() -> str:
+        threading.Event().wait(0.5 + GRACE)
+        return "in time"
+
+    @us.tool(timeout=0.5)
+    def slower() -> str:
+        threading.Event().wait(2.0)
+        return "late"
+
+    model = ScriptedModel([calls("slow") + calls("slower"), says("done")])
+    system, completed = us.ActorSystem("shop"), list[None]()
+    record = runs_of(system).prepare(us.Agent("clerk", model=model, tools=[slow, slower]), "go", RunOptions())
+    record.promise.when_done(lambda: completed.append(None))
+    runs_of(system).launch(record)
+    come_to_rest()
+
+    outcome = record.promise.get()
+    assert isinstance(outcome, us.Complete)
+    results = [result for message in outcome.messages for result in message.tool_results]
+    told = [event.result for event in events_of(record.log, inner=False) if isinstance(event, us.ToolFinished)]
+    assert [result.error_kind for result in results] in (["", "timed_out"], ["timed_out", "timed_out"])
+    assert sorted(result.content for result in told) == sorted(result.content for result in results)
+    assert len(model.requests) == 2
+    assert completed == [None]
+    assert (system.hung, system.in_flight) == (0, 0)
+
+
 # --- claim against grow
 
 
@@ -470,6 +526,9 @@ MODELS: tuple[Callable[[], None], ...] = (
     result_against_takeover,
     cancel_against_finish,
     cancel_against_begin,
+    cancel_against_finish_by_actor,
+    cancel_against_begin_by_actor,
+    result_against_alarm,
     claim_against_grow,
     claim_against_retire,
     arriving_in_line,
