@@ -6,7 +6,7 @@ import gc
 import tracemalloc
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import understudy as us
 from bench.endings import LIMIT, after_cancel, after_deadline
@@ -53,7 +53,7 @@ class Member(Gated):
 
     def submit(self, timeout: float | None = None) -> us.RunHandle[str]:
         group = us.SequentialAgent("steps", [us.ParallelAgent("desk", [self.agent])])
-        return group.submit("go", system=self.system, timeout=timeout)
+        return cast("us.RunHandle[str]", group.submit("go", system=self.system, timeout=timeout))
 
 
 class Holding(AgentCallback):

@@ -170,8 +170,8 @@ def in_circles() -> Counter[str]:
         gc.collect()
     finally:
         gc.set_debug(0)
-    kinds = [type(each) for each in gc.garbage]
-    found = Counter([kind.__qualname__ for kind in kinds if kind.__module__.startswith(OURS)])
+    kinds: list[type] = [type(each) for each in gc.garbage]
+    found = Counter([kind.__qualname__ for kind in kinds if str(kind.__module__).startswith(OURS)])
     gc.garbage.clear()
     gc.collect()
     return found
