@@ -22,7 +22,7 @@ WOKEN = "wake a thread that waits for a threading.Event"
 RUNG = "a thread that waits so long for a threading.Event"
 
 
-def _after_cancel(situation: Situation) -> float:
+def after_cancel(situation: Situation) -> float:
     """Return the time from a cancel to the answer in the thread that waits for the run."""
     handle, answered = situation.submit(), SimpleQueue[float]()
     waiting = threading.Thread(target=_note_answer, args=(handle, answered), name="bench-waiting", daemon=True)
@@ -40,7 +40,7 @@ def _note_answer(handle: us.RunHandle[str], answered: SimpleQueue[float]) -> Non
     answered.put(time.perf_counter())
 
 
-def _after_deadline(situation: Situation, timeout: float) -> float:
+def after_deadline(situation: Situation, timeout: float) -> float:
     """Return the time from a run's deadline to the answer in the thread that waits for it."""
     while True:
         situation.prepare()
@@ -113,7 +113,7 @@ CANCEL = Measure(
     title=lambda _: "from cancel() to RunCancelled in the thread that waits for a run, by what holds the run up",
     ours=_sides(SITUATIONS),
     references=(Side(label=WOKEN),),
-    prepare=lambda sizes: _ended(SITUATIONS, _after_cancel, (WOKEN, _wake), sizes),
+    prepare=lambda sizes: _ended(SITUATIONS, after_cancel, (WOKEN, _wake), sizes),
 )
 
 DEADLINE = Measure(
@@ -123,7 +123,7 @@ DEADLINE = Measure(
     references=(Side(label=RUNG),),
     prepare=lambda sizes: _ended(
         WITH_DEADLINE,
-        partial(_after_deadline, timeout=sizes.patience),
+        partial(after_deadline, timeout=sizes.patience),
         (RUNG, partial(_ring, sizes.patience)),
         sizes,
     ),

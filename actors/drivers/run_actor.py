@@ -396,9 +396,9 @@ class AgentRunActor(WorkingRun):
             self.state.apply(e.ResultsTaken())
 
     def _untie(self) -> None:
-        if self._forget is not None:
-            self._forget()
-            self._forget = None
+        forget, self._forget = self._forget, None
+        if forget is not None:
+            forget()
 
     # --- time
 
@@ -412,13 +412,15 @@ class AgentRunActor(WorkingRun):
     def let_go_of_works(self, cancels: bool) -> None:
         self._work = None
         self._line = []
-        if not (self._calls and cancels):  # else the scope gives the calls up
+        # Else the scope gives the calls up; it does so once, and may have done it for a scope around it, before this tie was kept.
+        if not (self._calls and cancels) or self.scope.cancelled:
             self._untie()
             if self._calls:
                 safely(self, self._give_up)
 
     def _give_up(self) -> None:
         """Wait for the calls no longer; on the thread that cancels the scope of the run, or in the turn that ends the run."""
+        self._untie()  # a scope that was cancelled has forgotten the tie, but those around it have not
         calls = list(self._calls.values())
         if self.phase != "running":
             self._calls = {}

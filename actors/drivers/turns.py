@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import threading
 from abc import abstractmethod
+from collections import deque
 from collections.abc import Callable
+from contextvars import copy_context
 from functools import partial
 from math import inf
 from threading import get_ident
@@ -53,17 +55,21 @@ class RunMailbox:
         turn: held by the thread that has the turn, or for one that is about to have it.
         turn_on: the id of the thread that is at a message; 0 while none is.
         after: what is to be done when the turn is given back, because code of users may run there.
+        lines: writes the log lines; None if nobody listens.
+        is_cut: whether the run was ended from outside: its end waits for no line before it.
         context: the context variables of this stay, a copy of those that the run was begun with: what user code sets in one
             work, the next one sees.
     """
 
-    __slots__ = ("_waiting", "after", "alarm", "alarm_at", "context", "turn", "turn_on")
+    __slots__ = ("_waiting", "after", "alarm", "alarm_at", "context", "is_cut", "lines", "turn", "turn_on")
 
     def __init__(self) -> None:
         self.turn = threading.Lock()
         self.turn_on = 0
         self._waiting: list[object] = []
         self.context = NO_CONTEXT
+        self.lines: LineWriter | None = None
+        self.is_cut = False
         self.after: list[Callable[[], object]] = []
         self.alarm: Alarm | None = None
         self.alarm_at = inf
@@ -85,6 +91,46 @@ class RunMailbox:
             if not self._waiting or not self.turn.acquire(False):
                 return None
         return self._waiting.pop(0)
+
+
+class LineWriter:
+    """Writes the log lines of a run in their order, one thread at a time, and none in a turn: a handler is code of users.
+
+    It knows no run, so that a run that is over leaves no circle of references.
+    """
+
+    __slots__ = ("_lines", "_mailbox", "_waiting", "_writing", "run_id")
+
+    def __init__(self, run_id: str, mailbox: RunMailbox, lines: RunLines) -> None:
+        self.run_id = run_id
+        self._mailbox = mailbox
+        self._lines = lines
+        self._waiting: deque[Callable[[], object]] = deque()
+        self._writing = threading.Lock()
+
+    def take(self, fact: RunLogEntry) -> None:
+        """Write the line of a fact, or have it written when the turn is given back."""
+        mailbox = self._mailbox
+        if mailbox.turn_on != get_ident():
+            self.add(partial(copy_context().run, self._lines.take, fact))
+            self.write()
+        elif mailbox.is_cut:  # a handler that blocks must not hold up an end from outside
+            mailbox.after.append(partial(mailbox.context.copy().run, self._lines.take, fact))
+        else:
+            self.add(partial(mailbox.context.copy().run, self._lines.take, fact))
+
+    def add(self, do: Callable[[], object]) -> None:
+        """Have something done when the lines before it are written."""
+        self._waiting.append(do)
+
+    def write(self) -> None:
+        """Do what waits, unless another thread is at it."""
+        while self._waiting and self._writing.acquire(False):
+            try:
+                while self._waiting:
+                    safely(self, self._waiting.popleft())
+            finally:
+                self._writing.release()
 
 
 class RunTurns(RunRecord):
@@ -141,7 +187,8 @@ class RunTurns(RunRecord):
 
     def writer_of(self, lines: RunLines) -> Callable[[RunLogEntry], object]:
         self.mailbox.context = self.started_in  # for a run that ends before it starts
-        return partial(_write_line, self.mailbox, lines)
+        writer = self.mailbox.lines = LineWriter(self.run_id, self.mailbox, lines)
+        return writer.take
 
     def lost_work(self, error: UnderstudyError, cause: BaseException) -> None:
         """End the run: a work has no thread, or cannot say what came of it."""
@@ -173,6 +220,8 @@ class RunTurns(RunRecord):
             following = mailbox.take()
             if following is not None:
                 start_next_thread()  # else the work for this thread would wait for all messages
+        if mailbox.lines is not None:
+            mailbox.lines.write()
         for each in after:
             safely(self, each)
 
@@ -242,7 +291,8 @@ class RunTurns(RunRecord):
         message.over.wait()
 
     def _handle_end(self, message: End) -> None:
-        after = self.mailbox.after
+        mailbox = self.mailbox
+        mailbox.is_cut = message.cancels
         try:
             message.ended = message.do()
         except BaseException as error:
@@ -251,20 +301,16 @@ class RunTurns(RunRecord):
             self._call_off_alarm()
             self.let_go_of_works(message.cancels)
         if message.over is not None:
-            after.append(partial(message.over.set, None))
+            mailbox.after.append(partial(message.over.set, None))
 
     def complete(self, ending: Outcome[object] | BaseException) -> None:
-        self.mailbox.after.append(partial(super().complete, ending))
+        mailbox, do = self.mailbox, partial(super().complete, ending)
+        if mailbox.lines is None or mailbox.is_cut:
+            mailbox.after.append(do)
+        else:
+            mailbox.lines.add(do)
 
     def _call_off_alarm(self) -> None:
         if self.mailbox.alarm is not None:
             self.mailbox.alarm.call_off()
             self.mailbox.alarm = None
-
-
-def _write_line(mailbox: RunMailbox, lines: RunLines, fact: RunLogEntry) -> None:
-    """Write the line of a fact; in a turn, write it when the turn is given back: a handler of log lines is code of users."""
-    if mailbox.turn_on == get_ident():
-        mailbox.after.append(partial(mailbox.context.copy().run, lines.take, fact))
-    else:
-        lines.take(fact)

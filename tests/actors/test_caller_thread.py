@@ -7,7 +7,6 @@ import contextvars
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable
 
 import pytest
@@ -249,14 +248,18 @@ def test_a_call_that_hangs_gets_a_timeout_result_and_run_returns_when_its_thread
 
 
 def test_the_time_of_a_call_includes_that_of_the_calls_before_it() -> None:
-    @us.tool(isolation="caller", timeout=0.6)
-    def works() -> str:
-        time.sleep(0.4)  # what a call takes, of which the second one must not lose any
+    until = list[float]()
+
+    @us.tool(isolation="caller", timeout=30.0)
+    def works(ctx: us.ToolContext[object]) -> str:
+        assert ctx.scope.deadline is not None
+        until.append(ctx.scope.deadline)
         return "done"
 
-    outcome = scripted(calls("works") + calls("works"), says("ok"), tools=[works]).run("go")
+    scripted(calls("works") + calls("works") + calls("works"), says("ok"), tools=[works]).run("go")
 
-    assert contents_of(outcome) == ["done", "done"]
+    first, second, third = until
+    assert (second - first, third - second) == pytest.approx((30.0, 30.0), abs=1.0)
 
 
 def test_a_call_that_was_given_up_before_its_turn_is_not_run() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import threading
 import weakref
 
@@ -11,11 +12,13 @@ import pytest
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of, scripted
 from understudy.actors.drivers.agent_driver import AgentDriver
+from understudy.actors.drivers.run_actor import AgentRunActor
 from understudy.actors.run_view.log import RunLog
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.system.actor_system import runs_of
 from understudy.actors.system.directory import AgentActor, StartRun
 from understudy.actors.system.run_manager import RunManager
+from understudy.actors.tools.batch_call import Call
 from understudy.orchestration.definitions.port import ResumeOptions, RunOptions
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
@@ -104,6 +107,54 @@ def test_a_run_begun_in_a_run_that_was_cancelled_is_not_in_flight_for_ever() -> 
 
     assert isinstance(handles[0].exception(WAIT), us.RunCancelled)
     assert system.in_flight == 0
+
+
+@pytest.mark.usefixtures("by_actors")
+def test_calls_that_come_while_the_run_around_theirs_is_cancelled_keep_nothing_of_their_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked, cancelling, given_up, leave = [threading.Event() for _ in range(4)]
+    seen = list[weakref.ref[threading.Event]]()
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        asked.set()
+        assert cancelling.wait(WAIT)
+        return calls("look") + calls("look")
+
+    inner = us.Agent("inner", model=FunctionModel(answer), tools=[us.tool(name="look")(lambda: "seen")])
+
+    def hold() -> None:
+        cancelling.set()
+        given_up.wait(WAIT)
+
+    def begin(ctx: us.ToolContext) -> str:
+        for _ in range(2):  # one for each thread that may be at it: for the run, and for this call
+            ctx.scope.on_cancel_at_once(hold)
+        deps = threading.Event()
+        seen.append(weakref.ref(deps))
+        inner.submit("go", deps=deps)
+        del deps
+        assert leave.wait(WAIT)
+        return "begun"
+
+    def call_over(actor: AgentRunActor, call: Call) -> None:
+        if call.order.call.name == "look":  # the end of its run comes before this news
+            given_up.set()
+
+    monkeypatch.setattr(AgentRunActor, "_call_over", call_over)
+    gc.collect()
+    gc.disable()
+    try:
+        with us.ActorSystem("shop") as system:
+            handle = scripted(calls("begin"), tools=[begin]).submit("go", system=system)
+            assert asked.wait(WAIT)
+            assert handle.cancel()
+            leave.set()
+
+            assert given_up.is_set()
+            eventually(lambda: system.hung == 0 and seen[0]() is None, "nothing refers to the inner run")
+    finally:
+        gc.enable()
 
 
 def test_a_run_resumed_as_soon_as_its_last_event_is_told_stays_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:

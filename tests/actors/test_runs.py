@@ -7,6 +7,7 @@ import gc
 import signal
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 
@@ -334,6 +335,44 @@ def test_a_run_that_is_over_needs_no_garbage_collector_to_go() -> None:
         eventually(lambda: records() <= before, "the run's record went away")
     finally:
         gc.enable()
+
+
+@pytest.mark.usefixtures("by_actors")
+def test_a_loser_that_was_cancelled_at_a_tool_is_let_go_of_while_the_run_around_it_goes_on() -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    class Deps:
+        pass
+
+    def hang() -> str:
+        entered.set()
+        assert leave.wait(WAIT)
+        return "late"
+
+    slow, quick = scripted(calls("hang"), tools=[hang]), us.Agent("quick", model=ScriptedModel([says("first")]))
+
+    def race() -> str:
+        deps = Deps()
+        seen = weakref.ref(deps)
+        loser = slow.submit("go", deps=deps)
+        del deps
+        assert entered.wait(WAIT)
+        text = us.first([loser, quick.submit("go")]).result(WAIT).text
+        assert loser.cancelled()
+        del loser
+        leave.set()
+        eventually(lambda: system.hung == 0 and seen() is None, "nothing refers to the run")
+        return text
+
+    gc.collect()
+    gc.disable()
+    try:
+        with us.ActorSystem("race") as system:
+            (result,) = results_of(scripted(calls("race"), says("ok"), tools=[race]).run("go", system=system))
+    finally:
+        gc.enable()
+
+    assert result.content == "first"
 
 
 # --- handles

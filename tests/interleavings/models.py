@@ -19,16 +19,19 @@ import understudy as us
 from tests.support.promises import promises
 from understudy.actors.cells.cell import Cell
 from understudy.actors.cells.mailbox import Fate, MailboxQueue, Put
+from understudy.actors.drivers import factory
 from understudy.actors.drivers.overdue_steps import take_step_away
 from understudy.actors.run_view.event_reader import events_of
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.system.actor_system import runs_of
+from understudy.actors.threads import alarms
 from understudy.actors.threads import pool as pool_module
 from understudy.actors.threads.pool import IDLE_SECONDS, ThreadPool, forget_threads
 from understudy.actors.threads.promise import Promise
 from understudy.actors.waiting.base_future import DerivedFuture
 from understudy.actors.waiting.merged_future import MergedFuture
 from understudy.orchestration.definitions.port import RunOptions
+from understudy.orchestration.supervision.call_time import GRACE
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 ACCEPTED = (Put.WAKE, Put.QUEUED)
@@ -50,6 +53,30 @@ def come_to_rest() -> None:
 
 
 # --- close against put
+
+
+def by_its_driver(model: Callable[[], None]) -> Callable[[], None]:
+    """Return a model whose runs go by drivers, as those with a store do."""
+
+    def program() -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(factory, "by_actor", False)
+            model()
+
+    program.__name__ = model.__name__.removeprefix("_")
+    return program
+
+
+def by_its_actor(model: Callable[[], None]) -> Callable[[], None]:
+    """Return a model whose runs go by actors of their own, with alarms that ring on the scheduler's clock."""
+
+    def program() -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(alarms, "_clockwork", alarms.AlarmClock(lambda: time.monotonic()))
+            model()
+
+    program.__name__ = f"{model.__name__.removeprefix('_')}_by_actor"
+    return program
 
 
 def put_against_drain() -> None:
@@ -180,6 +207,7 @@ def watch_against_stop() -> None:
 # --- quarantine against reply
 
 
+@by_its_driver
 def result_against_takeover() -> None:
     """Of a tool's result and the watchdog's verdict that it hangs, the run takes exactly one; the other is refused."""
     forget_threads()
@@ -226,7 +254,7 @@ def look_after_step(record: AgentRunRecord) -> None:
 # --- cancel against finish
 
 
-def cancel_against_finish() -> None:
+def _cancel_against_finish() -> None:
     """A run that is cancelled while it comes to its end has one ending, told once, and is off the books."""
     forget_threads()
     system, asked, ended = us.ActorSystem("shop"), threading.Event(), list[bool]()
@@ -254,7 +282,7 @@ def cancel_against_finish() -> None:
     assert (system.in_flight, system.hung) == (0, 0)
 
 
-def cancel_against_begin() -> None:
+def _cancel_against_begin() -> None:
     """A run begun inside one that is cancelled meanwhile ends too, and none stays on the books."""
     forget_threads()
     system, begun = us.ActorSystem("shop"), list[us.RunHandle]()
@@ -272,6 +300,48 @@ def cancel_against_begin() -> None:
     assert outer.done()
     assert all(handle.done() for handle in begun)
     assert (system.in_flight, system.hung) == (0, 0)
+
+
+# --- the same of runs that go by their actors
+
+
+cancel_against_finish = by_its_driver(_cancel_against_finish)
+cancel_against_begin = by_its_driver(_cancel_against_begin)
+cancel_against_finish_by_actor = by_its_actor(_cancel_against_finish)
+cancel_against_begin_by_actor = by_its_actor(_cancel_against_begin)
+
+
+@by_its_actor
+def result_against_alarm() -> None:
+    """Of a tool's result and the alarm that gives its call up, the run takes exactly one, and a call beside it has its own end."""
+    forget_threads()
+
+    @us.tool(timeout=0.5)
+    def slow() -> str:
+        threading.Event().wait(0.5 + GRACE)
+        return "in time"
+
+    @us.tool(timeout=0.5)
+    def slower() -> str:
+        threading.Event().wait(2.0)
+        return "late"
+
+    model = ScriptedModel([calls("slow") + calls("slower"), says("done")])
+    system, completed = us.ActorSystem("shop"), list[None]()
+    record = runs_of(system).prepare(us.Agent("clerk", model=model, tools=[slow, slower]), "go", RunOptions())
+    record.promise.when_done(lambda: completed.append(None))
+    runs_of(system).launch(record)
+    come_to_rest()
+
+    outcome = record.promise.get()
+    assert isinstance(outcome, us.Complete)
+    results = [result for message in outcome.messages for result in message.tool_results]
+    told = [event.result for event in events_of(record.log, inner=False) if isinstance(event, us.ToolFinished)]
+    assert [result.error_kind for result in results] in (["", "timed_out"], ["timed_out", "timed_out"])
+    assert sorted(result.content for result in told) == sorted(result.content for result in results)
+    assert len(model.requests) == 2
+    assert completed == [None]
+    assert (system.hung, system.in_flight) == (0, 0)
 
 
 # --- claim against grow
@@ -469,6 +539,9 @@ MODELS: tuple[Callable[[], None], ...] = (
     result_against_takeover,
     cancel_against_finish,
     cancel_against_begin,
+    cancel_against_finish_by_actor,
+    cancel_against_begin_by_actor,
+    result_against_alarm,
     claim_against_grow,
     claim_against_retire,
     arriving_in_line,

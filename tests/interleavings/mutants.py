@@ -19,6 +19,7 @@ import pytest
 
 from understudy.actors.actor.lifecycle import Watchers
 from understudy.actors.cells.mailbox import MailboxQueue
+from understudy.actors.drivers.turns import RunTurns
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.system.run_manager import RunManager
@@ -99,6 +100,20 @@ MUTANTS = (
             ("self._watchdog.watch(record)", "pass"),
             ("self._admission.enter(record)", "self._admission.enter(record); self._watchdog.watch(record)"),
         ),
+    ),
+    Mutant(
+        "hears_at_once",
+        (models.cancel_against_finish_by_actor, models.cancel_against_begin_by_actor),
+        RunTurns,
+        "hear",
+        (("if self.mailbox.turn.acquire(False):", "if True:"),),
+    ),
+    Mutant(
+        "rings_once",
+        (models.result_against_alarm,),
+        RunTurns,
+        "_handle",
+        (("self.mailbox.alarm, self.mailbox.alarm_at = None, inf", "pass"),),
     ),
     Mutant("lent_without_lock", (models.claim_against_grow,), ThreadPool, "submit", UNLOCKED),
     Mutant("arrives_alone", (models.arriving_in_line,), ThreadPool, "arrived", (("if not self._queue:", "if True:"),)),

@@ -19,7 +19,9 @@ from tests.support.aimock import NotInstalled, installed, serving
 from tests.support.peers import PROVIDERS, Peer
 from tests.support.wait_programs import drawn
 from tests.support.wait_stage import perform_all
+from understudy.actors.drivers import factory
 
+from .answers import bytes_of_waiting_run, time_answers
 from .conversations import fill, talk_together
 from .endings import end_runs
 from .faults import chaotic, replayed, try_all
@@ -27,6 +29,7 @@ from .forks import fork_all
 from .kill_campaigns import crash_loops, kill_all, kill_at_instants, kill_fresh, outages, readers, stops
 from .kills import Report
 from .mixed import run_all
+from .programs import end_programs
 from .replays import replay_all
 from .sessions import EACH, update_together
 from .tree_machines import try_machines
@@ -45,13 +48,17 @@ examples:
   python -m tests.soak mixed --runs 1000    a smaller one, in seconds
   python -m tests.soak stops --seed 4711 --runs 1
                                             the trial of a report that named this seed once more
+  python -m tests.soak endings mixed --drivers
+                                            two of them, with runs that go by drivers, as those with a store do
   python -m tests.soak sessions --store postgresql://ada@db/soak
                                             in a new, empty database on a server
 
 jobs:
-  endings  Hold runs up in every way that bench/situations.py knows, end half of them by cancel() and half by a
-           deadline, count what hangs, and let go. Afterwards there must be no more threads at work, open files and
-           objects of understudy than before. About 30 runs a second.
+  endings  Hold runs up in every way that bench/situations.py knows and in some more, end half of them by cancel() and half
+           by a deadline, count what hangs, and let go. Afterwards there must be no more threads at work, open files and
+           objects of understudy than before. About 30 runs a second. Then tell how soon a fifth as many runs of each kind
+           answer while a model, a tool, a run inside or a callback hangs: a minute for 200 of each; and how much memory a
+           run takes that waits.
   mixed    Two systems and four agents; of a thousand runs 100 have a failing tool, 20 a hanging one, 50 a crashing
            agent, 50 pause, 50 have a run inside. Each must end as its kind does; what hangs is counted, every
            hundred runs it is let go, and then threads, files and objects must be as few as after the first fifth.
@@ -76,6 +83,10 @@ jobs:
            exactly one event.
   conversations  Write as many conversations into one SQLite file, and load some. Then 16 threads each of 4 processes talk in
            one conversation: each run must know all turns before its own. About 5,000 conversations a second.
+  programs Random agents, groups and workflows, of which two in three are cancelled or have a deadline within 20 ms, and which go
+           on after pauses, limits and errors. Each promise must be completed once, no work go on after the end, and threads,
+           files and objects be as few as before; by actors no tree may leave a circle of references, but for tracebacks.
+           About 20 trees a second. Prints a seed.
   replays  Random agents, groups and workflows, with callbacks, errors, pauses, compaction and streams. Each run's line of events
            must come to the run's own state, session and spending, at each place as it is written, and at many places as it
            is read again. About 6 runs a second. Prints a seed, and a fault with the seed of its run: --seed and --runs 1.
@@ -108,6 +119,7 @@ RUNS = {
     "forks": 1_000,
     "sessions": 2_560,
     "conversations": 100_000,
+    "programs": 2_000,
     "replays": 5_000,
     "kills": 1_000,
     "instants": 1_000,
@@ -131,6 +143,8 @@ CAMPAIGNS: dict[str, Callable[..., Report]] = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program."""
     options = _parser().parse_args(arguments)
+    if options.drivers:
+        factory.by_actor = False
     jobs: dict[str, Callable[[int], None]] = {
         "endings": _endings,
         "mixed": _mixed,
@@ -142,6 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "forks": _forks,
         "sessions": _sessions,
         "conversations": _conversations,
+        "programs": partial(_programs, seed=options.seed),
         "replays": partial(_replays, seed=options.seed),
     }
     store: str = options.store
@@ -177,12 +192,15 @@ def _parser() -> argparse.ArgumentParser:
         help="one of those below; all of them if none is named",
     )
     sizes = ", ".join([f"{runs:,} for {job}" for job, runs in RUNS.items()])
+    parser.add_argument(
+        "--drivers", action="store_true", help="have runs without a store go by drivers, as those with a store do"
+    )
     parser.add_argument("--runs", type=_positive, metavar="N", help=f"how many runs (default {sizes})")
     parser.add_argument(
         "--seed",
         type=int,
         metavar="N",
-        help="what a job with replays, kills, stops or outages printed, to do the same again (default: by chance)",
+        help="what a job with programs, replays, kills, stops or outages printed, to do the same again (default: by chance)",
     )
     parser.add_argument(
         "--store",
@@ -219,6 +237,13 @@ def _endings(runs: int) -> None:
         f"  threads, files and objects: as before; memory in use: {before:,} KiB before, {after:,} KiB after",
         flush=True,
     )
+    print("  from cancel() or a deadline to the answer, in ms:      half   99 %   longest   within 50 ms", flush=True)
+    for (what, way), times in time_answers(max(1, runs // 5)).items():
+        middle, late, longest = [f"{1000 * seconds:.1f}" for seconds in (times.middle, times.late, times.longest)]
+        in_time = f"{times.in_time} of {times.answers}"
+        print(f"    {f'{what} hangs, {way}':<48} {middle:>8} {late:>6} {longest:>9}   {in_time}", flush=True)
+    kibibytes = bytes_of_waiting_run(300) / 1024
+    print(f"  a run whose model hangs takes {kibibytes:.1f} KiB, without the stack of its thread", flush=True)
 
 
 def _mixed(runs: int) -> None:
@@ -307,6 +332,16 @@ def _conversations(conversations: int) -> None:
 def _talk_in(url: str, conversations: int) -> None:
     turns = talk_together(url, processes=4, threads=16, runs=min(10, max(1, conversations // 1000)))
     print(f"  {turns:>7,}  turns of 4 processes in one conversation, and none is lost or out of order", flush=True)
+
+
+def _programs(trees: int, seed: int | None) -> None:
+    seed = random.randrange(1_000_000) if seed is None else seed
+    print(f"  seed {seed}", flush=True)
+    report = end_programs(trees, seed, _progress)
+    for how, number in sorted(report.ends.items()):
+        print(f"  {number:>7,}  {how}")
+    print(f"  {report.runs:>7,}  runs, each completed once")
+    print(f"  {report.circles.total():>7,}  objects in circles of references", flush=True)
 
 
 def _replays(runs: int, seed: int | None) -> None:

@@ -14,19 +14,21 @@ from bench.situations import SITUATIONS, BackingOff
 from tests.support.scripts import WAIT, eventually
 from understudy.actors.system.actor_system import runs_of
 
+from .answers import HANGING
 from .footprint import Footprint, at_rest, back_to
 
 TOGETHER = 4
 """How many runs of one situation are held at once."""
 TIMEOUT = 0.1
-ROUND = 2 * TOGETHER * len(SITUATIONS)
+KINDS = (*SITUATIONS, *[kind for kind in HANGING if kind not in SITUATIONS])
+ROUND = 2 * TOGETHER * len(KINDS)
 """How many runs one round ends."""
 
 
 @contextmanager
 def _all_situations() -> Generator[list[Situation]]:
     with ExitStack() as stack:
-        yield [stack.enter_context(kind()) for kind in SITUATIONS]
+        yield [stack.enter_context(kind()) for kind in KINDS]
 
 
 class Report(NamedTuple):

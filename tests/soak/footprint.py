@@ -16,8 +16,13 @@ from understudy.actors.threads import pool
 
 FILES = Path("/proc/self/fd")
 STATUS = Path("/proc/self/status")
-NOT_COUNTED = ("understudy.actors.threads.pool", "understudy.actors.runs.watchdog")
-"""Modules of objects that come and go with threads: parked ones for a burst's sake, and the watchdog's errands."""
+NOT_COUNTED = (
+    "understudy.actors.threads.pool",
+    "understudy.actors.runs.watchdog",
+    "understudy.actors.threads.alarms",
+)
+"""Modules of objects that come and go with threads: parked ones for a burst's sake, and the watchdog's errands. An alarm that
+was called off is kept until its time, at most some dozens, and what others refer to is counted itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

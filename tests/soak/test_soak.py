@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import subprocess
@@ -19,7 +20,12 @@ import understudy as us
 from tests.hosts.processes import output
 from tests.support import wire
 from tests.support.paths import ROOT
+from tests.support.scripts import WAIT, echo
+from understudy.actors.system.actor_system import runs_of
+from understudy.actors.threads.promise import Promise
+from understudy.orchestration.definitions.port import RunOptions
 
+from .answers import HANGING, bytes_of_waiting_run, time_answers
 from .cast import EXPECTED, SHARES, Kinds
 from .conversations import talk_together
 from .endings import ROUND, end_runs
@@ -29,6 +35,7 @@ from .kill_campaigns import crash_loops, kill_all, kill_at_instants, kill_fresh,
 from .kill_cast import Notes
 from .kills import Report as KillReport
 from .mixed import Report, run_all
+from .programs import Ends, end_programs, in_circles
 from .readers import Reader
 from .sessions import EACH, update_together
 from .tree_machines import try_machines
@@ -50,6 +57,18 @@ def test_runs_that_were_ended_leave_nothing_behind() -> None:
     assert answers.total() == ROUND
 
 
+def test_each_kind_of_run_that_hangs_is_timed_at_a_cancel_and_at_a_deadline() -> None:
+    found = time_answers(2)
+
+    assert {what for what, _ in found} == {kind.name for kind in HANGING}
+    assert {way for _, way in found} == {"cancel", "deadline"}
+    assert all(0 < times.middle <= times.late <= times.longest for times in found.values())
+
+
+def test_a_run_that_waits_for_its_model_takes_eleven_kilobytes_at_most() -> None:
+    assert 1_000 < bytes_of_waiting_run(100) <= 11_000
+
+
 @pytest.fixture(autouse=True)
 def nothing_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep pytest from collecting what is logged: a traceback holds its frames, and all that stands in them."""
@@ -62,6 +81,13 @@ def test_every_one_of_many_runs_is_accounted_for_and_nothing_grows() -> None:
     assert report.endings.total() == 500
     assert {kind for kind, _ in report.endings} == set(EXPECTED)
     assert [number for number, _ in report.footprints] == [100, 200, 300, 400, 500]
+
+
+def test_trees_that_were_ended_are_completed_once_and_leave_nothing_behind() -> None:
+    report = end_programs(100, 7, unheard)
+
+    assert {"Complete", "RunCancelled", "RunTimedOut"} <= set(report.ends)
+    assert report.runs > 300
 
 
 def test_no_tree_of_supervisors_hangs_or_is_left_as_otp_would_not_leave_it() -> None:
@@ -181,6 +207,31 @@ def test_a_thread_a_file_and_an_object_too_many_are_told() -> None:
     """)
 
     assert told == "1 1 1\n"
+
+
+def test_a_circle_of_references_is_told() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        itself = Promise[object]()
+        itself.set(itself)
+        del itself
+        assert in_circles()["Promise"] == 1
+        assert in_circles()["Promise"] == 0
+    finally:
+        gc.enable()
+
+
+def test_a_run_that_was_completed_twice_is_told() -> None:
+    ends = Ends()
+    with us.ActorSystem("twice") as system, ends.counted():
+        record = runs_of(system).prepare(echo("clerk"), "go", RunOptions())
+        runs_of(system).launch(record)
+        assert record.promise.wait(WAIT)
+        record.complete(us.RunCancelled("once more"))
+
+        with pytest.raises(AssertionError, match=f"completed, but not once: .*{record.run_id}: 2"):
+            ends.check()
 
 
 def test_a_reader_that_missed_an_event_or_saw_one_twice_is_told(tmp_path: Path) -> None:

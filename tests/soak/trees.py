@@ -253,7 +253,7 @@ def try_trees(trees: int, progress: Callable[[str], object], first: int = 0) -> 
             not in a state that OTP's rules allow.
     """
     endings: Counter[str] = Counter()
-    with _unquiet():
+    with unquiet():
         for number in range(trees):
             with us.ActorSystem("trees") as system:
                 endings[Trial(first + number, system).run()] += 1
@@ -263,7 +263,7 @@ def try_trees(trees: int, progress: Callable[[str], object], first: int = 0) -> 
 
 
 @contextmanager
-def _unquiet() -> Generator[None]:
+def unquiet() -> Generator[None]:
     """Have threads change as often as they can, and keep the log of failures that are meant to be away."""
     before, log = sys.getswitchinterval(), logging.getLogger("understudy")
     level = log.level

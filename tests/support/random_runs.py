@@ -254,9 +254,10 @@ class Play:
         self._chance = Chance(f"{seed}/play")
         self._runner = program(seed)
 
-    def perform(self) -> None:
-        """Bring the run to its end, or as far as it goes."""
-        chance, store = self._chance, DictStore() if self._chance.one_in(3) else None
+    def perform(self, given: us.ActorSystem | None = None) -> None:
+        """Bring the run to its end, or as far as it goes: in this system, or in systems of its own that it stops."""
+        chance = self._chance
+        store = DictStore() if given is None and chance.one_in(3) else None
         session = chance.of(None, {"a": 1, "gone": [1]})
         budget = us.Budget(turns=6 + chance.below(30)) if chance.one_in(4) else None
         with ExitStack() as systems:
@@ -265,18 +266,22 @@ class Play:
                 made = us.ActorSystem("random", store=store)
                 return systems.enter_context(made)
 
-            here = system()
+            here = given or system()
             begin = self._runner.submit
-            end = self._wait(lambda: begin("Go", session=session, budget=budget, timeout=WAIT, system=here))
+            end = self._wait(lambda: begin("Go", session=session, budget=budget, timeout=self._time(), system=here))
             for _ in range(STAYS):
                 token = getattr(end, "token", "")
                 if not token:
                     return
                 if store is not None and chance.one_in(2):
                     here = system()
-                given = self._given(end)
+                more = self._given(end)
                 resume, now = self._runner.submit_resume, here
-                end = self._wait(lambda: resume(token, timeout=WAIT, system=now, **given))  # noqa: B023
+                end = self._wait(lambda: resume(token, timeout=self._time(), system=now, **more))  # noqa: B023
+
+    def _time(self) -> float:
+        """Return the time limit of the run's next stay."""
+        return WAIT
 
     def _wait(self, begin: Callable[[], us.RunHandle[Any]]) -> object:
         try:
