@@ -127,9 +127,10 @@ def test_a_child_that_went_on_from_a_pause_is_held_to_the_budget_of_the_run_arou
 
     assert (caught.value.what, caught.value.spent, caught.value.inherited) == ("total_tokens", 30, False)
     assert calls_of(lead, child) == 3
-    outcome = lead.resume(caught.value.token, budget=us.Budget(total_tokens=100), system=there)
-    assert finished(outcome).usage.total_tokens == 40 == 10 * calls_of(lead, child)
-    assert "BudgetExceeded" in results_of(outcome)[0].content
+    again = paused(lead.resume(caught.value.token, budget=us.Budget(total_tokens=100), system=there))
+    outcome = finished(lead.resume(again.token, us.Approve(), system=there))
+    assert outcome.usage.total_tokens == 50 == 10 * calls_of(lead, child)
+    assert [result.content for result in results_of(outcome)] == ["writer is done"]
 
 
 def test_a_budget_can_be_raised_with_the_answer_and_the_child_goes_on(systems: Systems) -> None:
@@ -171,7 +172,7 @@ def test_a_child_that_meets_the_budget_above_leaves_the_run_a_token_also_where_e
         lead.run("go", system=here)
 
     outcome = lead.resume(caught.value.token, budget=us.Budget(total_tokens=100), system=there)
-    assert finished(outcome).usage.total_tokens == 30 == 10 * calls_of(lead, child)
+    assert finished(outcome).usage.total_tokens == 40 == 10 * calls_of(lead, child)
 
 
 # --- artifacts
@@ -453,6 +454,6 @@ def test_a_group_below_that_meets_the_budget_above_leaves_the_run_a_token(system
 
     with pytest.raises(us.BudgetExceeded) as caught:
         lead.run("go", system=here, budget=us.Budget(turns=2))
-    outcome = lead.resume(caught.value.token, budget=us.Budget(turns=3), system=there)
+    outcome = lead.resume(caught.value.token, budget=us.Budget(turns=4), system=there)
 
-    assert finished(outcome).usage.total_tokens == 30 == 10 * calls_of(lead, one, two)
+    assert finished(outcome).usage.total_tokens == 40 == 10 * calls_of(lead, one, two)
