@@ -10,12 +10,34 @@ import logging
 import threading
 from collections.abc import Mapping
 from contextvars import ContextVar
+from typing import Protocol
 
 log = logging.getLogger("understudy")
 log.addHandler(logging.NullHandler())  # silent until the host configures logging, errors included
 
 BARE = "%s %s"
 """The format of a line without a text of its own: the event and its values."""
+
+
+class Held(Protocol):
+    """A lock that a thread lets go of while it writes a line."""
+
+    def let_go(self) -> None:
+        """Release it."""
+        ...
+
+    def take_back(self) -> None:
+        """Acquire it again."""
+        ...
+
+
+class _HeldHere(threading.local):
+    locks: tuple[Held, ...] = ()
+    """Those of this thread, the outermost first."""
+
+
+held_here = _HeldHere()
+"""A handler of the host's may block, and may wait for what a lock of the runtime's keeps others from."""
 
 _is_muted: ContextVar[bool] = ContextVar("understudy_log_is_muted", default=False)
 
@@ -44,12 +66,19 @@ def emit(
         return
     extra = {"event": event, **values}
     shown = arguments if text else (event, Values(values))
+    held, held_here.locks = held_here.locks, ()
+    for lock in held:
+        lock.let_go()
     try:
         logger.log(level, text or BARE, *shown, exc_info=exc_info, extra=extra, stacklevel=2)
     except BaseException as error:  # of a handler or filter of the host's: the work that the line tells of must go on
         # In the main thread this one may come from a signal; in another thread it would only end the runtime's work.
         if not isinstance(error, Exception) and threading.current_thread() is threading.main_thread():
             raise
+    finally:
+        for lock in held:
+            lock.take_back()
+        held_here.locks = held
 
 
 def is_in_handler() -> bool:

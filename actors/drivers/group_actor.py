@@ -37,7 +37,7 @@ from .child_ends import (
     tell_end,
 )
 from .group_outcomes import end_done, end_failed, end_paused
-from .turns import START, TIME_UP, RunMailbox, RunTurns
+from .turns import START, TIME_UP, RunMailbox, RunTurns, of_thread
 from .works import SAID, Events, RunWork
 
 NEWS = "news"
@@ -109,7 +109,7 @@ class GroupRunActor(RunTurns, GroupRunRecord):
         except UnderstudyError as error:
             self._begin(Fail(self, error))
         except BaseException as cause:
-            self.mailbox.after.append(partial(self.host.crashed, self, cause, self.epoch))
+            of_thread.after.append(partial(self.host.crashed, self, cause, self.epoch))
 
     def _begin_stay(self) -> None:
         """Look at all children, also those that began before a crash."""
@@ -145,11 +145,12 @@ class GroupRunActor(RunTurns, GroupRunRecord):
     def _settle(self) -> None:
         stuck = stuck_child(self)
         if stuck is not None:  # its own turn may wait for this one
-            self.mailbox.after.append(partial(self.host.endings.refuse, *stuck))
+            of_thread.after.append(partial(self.host.endings.refuse, *stuck))
 
     def _begin(self, work: GroupWork) -> None:
-        self._work = self.driver = work
-        run_next_here(work)
+        if self.phase == "running":  # else it was ended while a line was written
+            self._work = self.driver = work
+            run_next_here(work)
 
     def _take_due(self) -> None:
         """Ask the machine what is due: children to begin, or the end of the run."""
@@ -242,7 +243,7 @@ class GroupRunActor(RunTurns, GroupRunRecord):
     def _dismiss(self, ending: Outcome[object] | BaseException) -> None:
         # Without the mailbox: the turn of a child may wait for this one.
         dismiss = partial(super()._dismiss, ending)
-        self.mailbox.after.append(partial(safely, self, dismiss))
+        of_thread.after.append(partial(safely, self, dismiss))
 
 
 def _never() -> bool:

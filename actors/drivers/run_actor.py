@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from understudy.actors.run_view.errors import cancelled, safely
 from understudy.actors.run_view.log import Finished
 from understudy.actors.runs.context_changes import note_changes
-from understudy.actors.threads.pool import run_next_here
+from understudy.actors.threads.pool import here, run_next_here
 from understudy.actors.tools.batch_call import Call
 from understudy.actors.tools.executor import LentTurn
 from understudy.actors.tools.tool_call import Executed, Paused, ToolCallTask
@@ -122,6 +122,8 @@ class AgentRunActor(WorkingRun):
 
     def _go_on(self) -> None:
         """Begin the work that is due."""
+        if self.phase != "running":  # it was ended while a line was written
+            return
         state = self.state
         try:
             kind = state.kind_due()
@@ -142,8 +144,9 @@ class AgentRunActor(WorkingRun):
             self._begin(Fail(self, error))
 
     def _begin(self, work: Work) -> None:
-        self._work = self.driver = work
-        run_next_here(work)
+        if self.phase == "running":
+            self._work = self.driver = work
+            run_next_here(work)
 
     def _work_for(self, kind: str) -> Work:
         machine = self.machine
@@ -309,10 +312,10 @@ class AgentRunActor(WorkingRun):
     def _begin_call(self, call: Call) -> None:
         order = call.order
         self._calls[order.call.id] = call
-        if self.scope.cancelled:  # in this very moment: the calls before were given up
+        self.log.note(order.call)
+        if self.scope.cancelled or self.phase != "running":  # in this very moment: the calls before were given up
             call.give_up(cancelled(self))
         call.has_begun = True
-        self.log.note(order.call)
         call.reply.when_done(partial(self._call_over, call))
         if call.reply.done:
             order.returned = True
@@ -326,7 +329,8 @@ class AgentRunActor(WorkingRun):
 
     def _call_over(self, call: Call) -> None:
         order = call.order
-        if order.returned and order.thread == get_ident() and order.tool.isolation != "caller":
+        is_last = order.returned and order.thread == get_ident() and order.tool.isolation != "caller"
+        if is_last and here() is not None:
             self.hear(call)  # the thread has nothing more to do
         else:
             self.post(call)
@@ -336,6 +340,8 @@ class AgentRunActor(WorkingRun):
         if self._calls.pop(call.order.call.id, None) is not call:
             return
         came, error = self._note_over(call), call.reply.error()
+        if self.phase != "running":  # it was ended while a line was written
+            return
         if isinstance(error, CircularAgentCall):
             self._circle = error
         is_last = self._circle is not None or (

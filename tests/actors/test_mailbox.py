@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.scripts import WAIT, eventually
 from understudy.actors.cells.mailbox import MailboxQueue, Put
-from understudy.actors.drivers.turns import End, RunMailbox
+from understudy.actors.drivers.turns import RunMailbox
 
 
 def test_the_first_message_wakes_and_the_next_does_not() -> None:
@@ -203,11 +203,11 @@ def test_who_waits_for_room_gets_that_of_what_is_taken_out() -> None:
 # --- the mailbox of a run
 
 
-def test_the_end_of_a_run_is_taken_before_what_came_first() -> None:
-    mailbox, end = RunMailbox(), End(lambda: True, cancels=False)
+def test_only_the_first_message_to_a_run_asks_for_a_thread() -> None:
+    mailbox = RunMailbox()
 
-    assert [mailbox.put("a"), mailbox.put("b"), mailbox.put(end)] == [True, False, False]
-    assert [mailbox.take() for _ in range(4)] == [end, "a", "b", None]
+    assert [mailbox.put("a"), mailbox.put("b"), mailbox.put("c")] == [True, False, False]
+    assert [mailbox.take() for _ in range(4)] == ["a", "b", "c", None]
     assert mailbox.put("c")
 
 

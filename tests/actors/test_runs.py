@@ -471,6 +471,27 @@ def test_a_cancelled_run_completes_at_once_whatever_its_model_does(hang: Hanging
     assert caught.value.run_id == handle.run_id
 
 
+def test_who_cancels_a_run_may_hold_a_lock_that_a_done_callback_takes(hang: Hanging) -> None:
+    handle = us.Agent("clerk", model=FunctionModel(hang)).submit("go")
+    lock, took = threading.RLock(), threading.Event()
+
+    def take(_: us.RunHandle) -> None:
+        with lock:
+            took.set()
+
+    def cancel() -> None:
+        with lock:
+            handle.cancel()
+
+    handle.add_done_callback(take)
+    cancelling = threading.Thread(target=cancel, daemon=True)
+    cancelling.start()
+    cancelling.join(WAIT)
+
+    assert took.is_set()
+    assert not cancelling.is_alive()
+
+
 def test_a_run_that_is_done_cannot_be_cancelled() -> None:
     handle = scripted(says("ok")).submit("hi")
     handle.result(WAIT)

@@ -6,6 +6,7 @@ import logging
 import threading
 from concurrent.futures import Future
 from contextvars import ContextVar
+from io import StringIO
 from typing import Any
 
 import pytest
@@ -387,6 +388,104 @@ def test_a_handler_may_cancel_the_run_that_a_line_is_about(event: str, turn: us.
             handle.result(WAIT)
     finally:
         gate.open()
+
+
+class StoppedBy(logging.Handler):
+    """Cancels a run when the program says so in a line of its own; holds its lock meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.run = Future[us.RunHandle]()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.getMessage() == "stop":
+            self.run.result(WAIT).cancel()
+
+
+def test_a_handler_may_cancel_a_run_whose_end_has_a_line_for_it() -> None:
+    gate, handler = Gate(), StoppedBy()
+    hang = us.Tool(lambda: gate(), name="hang", description="Hang.")
+    logging.getLogger().addHandler(handler)
+    logging.getLogger("understudy").setLevel(logging.DEBUG)
+
+    try:
+        handle = us.Agent("clerk", model=ScriptedModel([calls("hang"), says("ok")]), tools=[hang]).submit("go")
+        handler.run.set_result(handle)
+        stopping = threading.Thread(target=logging.getLogger("shop").warning, args=("stop",), daemon=True)
+        stopping.start()
+        with pytest.raises(us.RunCancelled):
+            handle.result(WAIT)
+        stopping.join(WAIT)
+        assert not stopping.is_alive()
+    finally:
+        gate.open()
+        logging.getLogger().removeHandler(handler)
+
+
+def test_who_has_the_lock_of_a_handler_may_cancel_a_run_that_has_a_line_for_it_at_this_moment() -> None:
+    handler, run = logging.StreamHandler(StringIO()), Future[us.RunHandle]()
+    is_held, has_line = threading.Event(), threading.Event()
+
+    class Noticing(logging.Filter):
+        def filter(self, record: logging.LogRecord) -> bool:
+            if getattr(record, "event", "") == "tool_finished":
+                has_line.set()
+            return True
+
+    def stop() -> None:
+        assert handler.lock is not None
+        with handler.lock:
+            is_held.set()
+            assert has_line.wait(WAIT)
+            run.result(WAIT).cancel()
+
+    def wait() -> None:
+        assert is_held.wait(WAIT)
+
+    package, noticing = logging.getLogger("understudy"), Noticing()
+    package.addHandler(handler)
+    package.addFilter(noticing)
+    package.setLevel(logging.INFO)
+    model = ScriptedModel([calls("stop") + calls("wait"), says("ok")])
+
+    try:
+        handle = us.Agent("clerk", model=model, tools=[stop, wait]).submit("go")
+        run.set_result(handle)
+        with pytest.raises(us.RunCancelled):
+            handle.result(WAIT)
+    finally:
+        package.removeFilter(noticing)
+
+
+@pytest.mark.parametrize("how", ["cancel", "deadline"])
+@pytest.mark.parametrize("event", ["tool_started", "tool_finished"])
+def test_a_line_that_is_not_taken_keeps_no_run_from_its_end(event: str, how: str) -> None:
+    arrived, gate, taken = threading.Event(), threading.Event(), list[bool]()
+
+    class Blocked(logging.Filter):
+        def filter(self, record: logging.LogRecord) -> bool:
+            if getattr(record, "event", "") == event:
+                arrived.set()
+                taken.append(gate.wait(WAIT))
+            return True
+
+    package, blocked = logging.getLogger("understudy"), Blocked()
+    package.addFilter(blocked)
+    package.setLevel(logging.DEBUG)
+    model = ScriptedModel([calls("look", sku="A") + calls("look", sku="B"), says("ok")])
+
+    try:
+        timeout = 0.2 if how == "deadline" else None
+        handle = us.Agent("clerk", model=model, tools=[look]).submit("go", timeout=timeout)
+        assert arrived.wait(WAIT)
+        if how == "cancel":
+            handle.cancel()
+        error = handle.exception(WAIT / 2)
+        assert type(error) is (us.RunCancelled if how == "cancel" else us.RunTimedOut)
+        assert not taken
+    finally:
+        gate.set()
+        package.removeFilter(blocked)
 
 
 def test_an_interrupt_in_a_handler_of_the_main_thread_is_raised() -> None:
