@@ -85,7 +85,8 @@ class AgentRunActor(WorkingRun):
         """Calls of the round that have begun and are not over."""
         self._line: list[ToolCall] = []
         """Calls of the round that wait for one of the places; the next one is the last."""
-        self._due = CallDeadlines()
+        self._due: CallDeadlines | None = None
+        """Until when each call of the round may take."""
         self._circle: CircularAgentCall | None = None
         """Why a call of the round would never get its seat."""
         self._executed: dict[str, Executed] = {}
@@ -298,6 +299,7 @@ class AgentRunActor(WorkingRun):
 
     def _new_call(self, call: ToolCall) -> Call:
         tool = self.agent.tools_by_name[call.name]
+        assert self._due is not None, "a round has begun"
         deadline = self._due.of(tool, time.monotonic())
         task = ToolCallTask(self, tool, call, deadline, self.host.executors.of(tool, self.cell))
         turn = SubAgentTurn if isinstance(tool, SubAgent) else LentTurn
