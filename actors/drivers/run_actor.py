@@ -80,7 +80,7 @@ class AgentRunActor(WorkingRun):
         """It holds no thread; its works do."""
         self.mailbox = RunMailbox()
         self._work: Work | None = None
-        """The work under way that is no tool call."""
+        """The work under way; calls made together are in `_calls`."""
         self._calls: dict[str, Call] = {}
         """Calls of the round that have begun and are not over."""
         self._line: list[ToolCall] = []
@@ -195,7 +195,7 @@ class AgentRunActor(WorkingRun):
             self.step_order = self.step_check = None
         try:
             if isinstance(work, MakeCall):
-                if work.made is None:
+                if work.made is None:  # no seat is free: the call stands in line for one
                     return self._make_calls()
                 self._take_made(*work.made)
             else:
@@ -261,7 +261,7 @@ class AgentRunActor(WorkingRun):
     # --- the calls of a round
 
     def _call_alone(self) -> ToolCall | None:
-        """Return the call that is due if it is the only one, and a work can make it."""
+        """Return the next call, if no other is made beside it and a work can make it."""
         calls, agent = self.state.open_calls, self.agent
         if len(calls) > 1 and agent.max_parallel_calls != 1:
             return None
@@ -427,7 +427,7 @@ class AgentRunActor(WorkingRun):
                 safely(self, self._give_up)
 
     def _give_up(self) -> None:
-        """Wait for the calls no longer; on the thread that cancels the scope of the run, or in the turn that ends the run."""
+        """Wait for the calls no longer; on the thread that cancels the scope of the run, or on the thread that ends the run."""
         self._untie()  # a scope that was cancelled has forgotten the tie, but those around it have not
         calls = list(self._calls.values())
         if self.phase != "running":
