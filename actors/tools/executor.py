@@ -17,7 +17,7 @@ from contextvars import Context
 from functools import partial
 from logging import ERROR, WARNING
 from math import inf
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
 from understudy.actors.actor.actor_cell import ActorCell
 from understudy.actors.cells.event_stream import EventStream
@@ -438,8 +438,9 @@ def _called(order: ToolCallTask, arguments: dict[str, object], scope: Scope) -> 
     forks = _forks
     try:
         value = call_tool(order, arguments)
-        # Also of a plain function that wraps an async one.
-        return run_async(value, scope) if isinstance(value, Coroutine) else value
+        if isinstance(value, Coroutine):  # also of a plain function that wraps an async one
+            return run_async(cast("Coroutine[Any, Any, object]", value), scope)
+        return value
     finally:
         if _forks != forks:
             for stream in (sys.stdout, sys.stderr):

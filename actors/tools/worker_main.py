@@ -180,7 +180,7 @@ def _carry_out(call: dict[str, Any], line: Line) -> JsonObject:
             arguments[tool.signature.context_parameter] = _context(call, overlay, scope, line)
         value = tool(**arguments)
         if isinstance(value, Coroutine):
-            value = run_async(value, scope)
+            value = run_async(cast("Coroutine[Any, Any, object]", value), scope)
         overlay.settle()
         removed: list[JsonValue] = [*sorted(overlay.removed)]
         return {**rendered(value).to_json(), "changes": overlay.changes, "removed": removed}

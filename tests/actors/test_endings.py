@@ -454,10 +454,7 @@ def test_a_run_in_a_store_that_ended_while_its_model_worked_is_not_kept(ending: 
         with agent.stream("go", system=system, deps=deps) as stream:
             next(iter(stream))
 
-    if ending == "a reader that left":
-        for _ in range(20):
-            read_and_left()
-    else:
+    def begun_and_ended() -> None:
         handles = [begun() for _ in range(20)]
         for _ in handles:
             assert asked.acquire(timeout=WAIT)
@@ -465,7 +462,12 @@ def test_a_run_in_a_store_that_ended_while_its_model_worked_is_not_kept(ending: 
             if ending == "cancel":
                 handle.cancel()
             assert isinstance(handle.exception(WAIT), us.RunCancelled | us.RunTimedOut)
-        del handle, handles
+
+    if ending == "a reader that left":
+        for _ in range(20):
+            read_and_left()
+    else:
+        begun_and_ended()
     go.set()
     for _ in range(20):
         assert back.acquire(timeout=WAIT)

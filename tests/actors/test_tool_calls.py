@@ -19,6 +19,7 @@ import pytest
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of, scripted
 from understudy.actors.cells.mailbox import Fate
+from understudy.actors.drivers import factory
 from understudy.actors.threads.promise import Promise
 from understudy.actors.tools import executor
 from understudy.actors.tools.tool_call import ToolCallTask
@@ -146,7 +147,11 @@ def test_what_a_hung_tool_brings_too_late_is_refused() -> None:
     assert (session["seen"], outcome.session["seen"]) == ("before", "before")
 
 
-def test_what_a_hung_tool_brings_while_its_run_goes_on_is_refused_too() -> None:
+@pytest.mark.parametrize("by_actor", [True, False], ids=["actor", "driver"])
+def test_what_a_hung_tool_brings_while_its_run_goes_on_is_refused_too(
+    by_actor: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(factory, "by_actor", by_actor)
     gate, system = threading.Event(), us.ActorSystem("ward")
 
     @us.tool(timeout=0.05)
@@ -180,8 +185,11 @@ def test_a_call_that_was_given_up_before_it_began_is_not_run_and_not_counted_as_
         ran.append(1)
         return "seen"
 
+    def comes_late(turn: executor.LentTurn) -> None:
+        late.append(turn)
+
     run_turns = executor.LentTurn.run_turns
-    monkeypatch.setattr(executor.LentTurn, "run_turns", lambda turn: late.append(turn))  # threads come too late
+    monkeypatch.setattr(executor.LentTurn, "run_turns", comes_late)
     with us.ActorSystem("slow") as system:
         outcome = scripted(calls("look") + calls("look"), says("ok"), tools=[look]).run("go", system=system)
         for each in late:

@@ -102,13 +102,6 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "hears_at_once",
-        (models.cancel_against_finish_by_actor, models.cancel_against_begin_by_actor),
-        RunTurns,
-        "hear",
-        (("if self.mailbox.turn.acquire(False):", "if True:"),),
-    ),
-    Mutant(
         "rings_once",
         (models.result_against_alarm,),
         RunTurns,

@@ -33,6 +33,15 @@ MUTANTS = (
         (f"{TEST_TOOL_CALLS}::test_what_a_hung_tool_brings_while_its_run_goes_on_is_refused_too",),
     ),
     Mutant(
+        "a work that was given up is taken",
+        "actors/drivers/run_actor.py",
+        "if work.epoch != self.epoch:",
+        "if work.epoch < 0:",
+        (
+            "tests/actors/test_overdue.py::test_what_a_call_brings_in_the_moment_in_which_its_run_is_taken_away_is_not_taken",
+        ),
+    ),
+    Mutant(
         "a run that is taken over keeps its epoch",
         OWNERSHIP,
         "self.epoch += 1\n        self.driver = None",

@@ -21,6 +21,7 @@ from tests.hosts.processes import output
 from tests.support import wire
 from tests.support.paths import ROOT
 from tests.support.scripts import WAIT, echo
+from understudy.actors.runs.record import RunRecord
 from understudy.actors.system.actor_system import runs_of
 from understudy.actors.threads.promise import Promise
 from understudy.orchestration.definitions.port import RunOptions
@@ -228,7 +229,7 @@ def test_a_run_that_was_completed_twice_is_told() -> None:
         record = runs_of(system).prepare(echo("clerk"), "go", RunOptions())
         runs_of(system).launch(record)
         assert record.promise.wait(WAIT)
-        record.complete(us.RunCancelled("once more"))
+        RunRecord.complete(record, us.RunCancelled("once more"))
 
         with pytest.raises(AssertionError, match=f"completed, but not once: .*{record.run_id}: 2"):
             ends.check()
