@@ -93,13 +93,20 @@ MUTANTS = (
     Mutant("end_without_lock", (models.cancel_against_finish,), RunRecord, "end", (("with self.lock:", "if True:"),)),
     Mutant(
         "watched_last",
-        (models.cancel_against_begin,),
+        (models.cancel_against_begin, models.cancel_against_begin_by_actor),
         RunManager,
         "launch",
         (
             ("self._watchdog.watch(record)", "pass"),
             ("self._admission.enter(record)", "self._admission.enter(record); self._watchdog.watch(record)"),
         ),
+    ),
+    Mutant(
+        "completes_in_a_turn",
+        (models.cancel_against_finish_by_actor,),
+        RunTurns,
+        "end",
+        (("if mailbox.held_by == get_ident():", "if True:"),),
     ),
     Mutant(
         "rings_once",

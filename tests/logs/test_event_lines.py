@@ -260,35 +260,6 @@ def test_a_handler_that_fails_ends_no_run() -> None:
     assert called.is_set()
 
 
-def test_a_handler_that_blocks_keeps_no_run_from_its_deadline_and_no_caller_from_cancelling() -> None:
-    class Blocking(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if getattr(record, "event", "") == "tool_finished":
-                inside.release()
-                assert go.wait(WAIT)
-
-    logger, handler = logging.getLogger("understudy"), Blocking()
-    inside, go = threading.Semaphore(0), threading.Event()
-    handler.lock = None  # else the line of the end would wait
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    try:
-        late = clerk(calls("look", sku="A"), says("ok")).submit("go", timeout=0.5)
-        ended = clerk(calls("look", sku="A"), says("ok")).submit("go")
-        assert inside.acquire(timeout=WAIT) and inside.acquire(timeout=WAIT)
-
-        cancels = threading.Thread(target=ended.cancel, daemon=True)
-        cancels.start()
-        cancels.join(WAIT / 2)
-
-        assert not cancels.is_alive()
-        assert isinstance(ended.exception(WAIT / 2), us.RunCancelled)
-        assert isinstance(late.exception(WAIT / 2), us.RunTimedOut)
-    finally:
-        go.set()
-        logger.removeHandler(handler)
-
-
 def test_each_line_of_a_run_is_written_with_the_context_variables_of_its_caller() -> None:
     class Noting(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
