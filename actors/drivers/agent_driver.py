@@ -257,7 +257,7 @@ class AgentDriver:
         """Take the turn of the only call on this thread: no hop. If it hangs, the watchdog takes the run away from us."""
         record, epoch = self._record, self._epoch
         # In a copy of the context, as on a lent thread: variables that the tool sets end with it.
-        made = make_alone(record, epoch, call, copy_context())
+        made = copy_context().run(make_alone, record, epoch, call)
         if made is None:
             return self._run_together((call,))
         order, executed = made

@@ -19,6 +19,7 @@ from understudy.orchestration.journal.places import place_of_child
 from understudy.orchestration.runs import events as e
 from understudy.vocabulary.checks import WrongReturn, found_instead
 from understudy.vocabulary.context.ancestry import circular
+from understudy.vocabulary.context.overlays import SessionOverlay
 from understudy.vocabulary.runs.outcomes import Complete, Incomplete, Outcome
 
 T = TypeVar("T")
@@ -170,7 +171,6 @@ def _end_of(
         return end
     if not isinstance(outcome, Complete):
         return ChildEnd(position, outcome, (e.ChildPaused(place, saved_inner(child), outcome.pauses),))
-    values, removed = child.session.lasting_changes()
     done = e.ChildDone(
         place,
         outcome.text,
@@ -179,9 +179,15 @@ def _end_of(
         outcome.usage,
         outcome.turns,
         again(),
-        e.Changes(values, tuple(removed)),
+        _told(child.session),
     )
     return ChildEnd(position, outcome, (done,), changes=changes_of(record.session, child))
+
+
+def _told(session: SessionOverlay) -> e.Changes:
+    """Return what a child changed of its session, as events have it."""
+    values, removed = session.lasting_changes()
+    return e.Changes(values, tuple(removed))
 
 
 def _stopped(
@@ -220,10 +226,7 @@ def failure_of(
     # What a child that goes on changed comes with its end.
     changes = None if child is None or again or position in record.stopped else changes_of(record.session, child)
     place, failure = str(position), ChildFailure.of(error)
-    told = None
-    if changes is not None and changes.is_changed:
-        values, removed = changes.lasting_changes()
-        told = e.Changes(values, tuple(removed))
+    told = None if changes is None else _told(changes)
     events: list[e.RunEvent] = [e.ChildFailed(place, failure.kind, failure.message, again, told)]
     stopped = record.stopped.pop(position, None) if again else None
     if stopped is not None:  # the next attempt goes on from the error, and does nothing twice

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from understudy.actors.run_view.errors import safely, timed_out
+from understudy.actors.run_view.errors import timed_out
 from understudy.actors.runs.group_children import Inside, RetryTimes
 from understudy.actors.runs.group_record import GroupRunRecord
 from understudy.actors.runs.ownership import Stale
@@ -241,9 +241,7 @@ class GroupRunActor(RunTurns, GroupRunRecord):
         self._work = None
 
     def _dismiss(self, ending: Outcome[object] | BaseException) -> None:
-        # Without the mailbox: the turn of a child may wait for this one.
-        dismiss = partial(super()._dismiss, ending)
-        of_thread.after.append(partial(safely, self, dismiss))
+        of_thread.after.append(partial(super()._dismiss, ending))  # the turn of a child may wait for this one
 
 
 def _never() -> bool:

@@ -158,16 +158,13 @@ class RunTurns(RunRecord):
         after = of_thread.after = []
         following: object | None = message
         while following is not None:
-            mailbox.state.acquire()
-            mailbox.held_by = thread
-            held_here.locks = (*held, mailbox)
-            try:
-                self._handle(following)
-            except BaseException as failure:  # a fault of the runtime's own: the run must not hang
-                after.append(partial(self.host.endings.cannot_go_on, self, failure, self.epoch))
-            held_here.locks = held
-            mailbox.held_by = 0
-            mailbox.state.release()
+            with mailbox.state:
+                mailbox.held_by, held_here.locks = thread, (*held, mailbox)
+                try:
+                    self._handle(following)
+                except BaseException as failure:  # a fault of the runtime's own: the run must not hang
+                    after.append(partial(self.host.endings.cannot_go_on, self, failure, self.epoch))
+                mailbox.held_by, held_here.locks = 0, held
             following = mailbox.take()
             if following is not None:
                 start_next_thread()  # else the work for this thread would wait for all messages

@@ -35,8 +35,6 @@ from .turn_checks import with_output
 from .turns import RunTurns
 
 if TYPE_CHECKING:
-    from contextvars import Context
-
     from understudy.vocabulary.answers.output_type import CheckedOutput
 
 Events = Sequence[e.RunEvent]
@@ -171,9 +169,7 @@ SAID: Events = (e.RunEvent(),)
 """What comes of a work that says in attributes of its own what its actor is to hear."""
 
 
-def make_alone(
-    run: AgentRunRecord, epoch: int, call: ToolCall, enter: Context | None = None
-) -> tuple[ToolCallTask, Executed] | None:
+def make_alone(run: AgentRunRecord, epoch: int, call: ToolCall) -> tuple[ToolCallTask, Executed] | None:
     """Make the only call that is due, on this thread; None if its seat is not free. If it hangs, the watchdog takes the run away.
 
     Raises:
@@ -192,7 +188,7 @@ def make_alone(
     except BaseException:
         order.came_back(Fate.CANCELLED)  # with its seat: from `begin_step` on, others know that it has one
         raise
-    return order, execute(order) if enter is None else enter.run(execute, order)
+    return order, execute(order)
 
 
 class MakeCall(Work):

@@ -8,7 +8,6 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 from understudy.actors.cells.event_stream import EventStream
@@ -31,19 +30,21 @@ class AbandonedWork:
     def __init__(self, events: EventStream) -> None:
         self._events = events
         self._lock = threading.Lock()
-        """Guards the list."""
-        self._work: list[Callable[[], Work | None]] = []
+        """Guards both."""
+        self._work: list[Work] = []
+        self._of_runs: weakref.WeakSet[Work] = weakref.WeakSet()
+        """The frame that is at it keeps it, and nobody else, for it keeps its whole run."""
         self.told_at = 0.0
         """When the work of a run was told last that nobody wants it any more, on the monotonic clock."""
         _all.add(self)
 
     def give_up(self, work: Work) -> None:
-        """Count work until it comes back. That of a run is kept by the frame that is at it, for it keeps the whole run."""
-        held: Callable[[], Work | None] = partial(_itself, work)
-        with contextlib.suppress(TypeError):  # others have no weak references
-            held = weakref.ref(work)
+        """Count work until it comes back."""
         with self._lock:
-            self._work.append(held)
+            try:
+                self._of_runs.add(work)
+            except TypeError:  # of another kind, which has no weak references
+                self._work.append(work)
 
     def abandon(self, work: Work, record: RunView, what: str, since: float) -> None:
         """Give up work of a run, and tell of it.
@@ -78,12 +79,8 @@ class AbandonedWork:
     def count(self) -> int:
         """Return how much work has not come back."""
         with self._lock:
-            self._work = [each for each in self._work if (work := each()) is not None and not work.returned]
-            return len(self._work)
-
-
-def _itself(work: Work) -> Work:
-    return work
+            self._work = [work for work in self._work if not work.returned]
+            return len(self._work) + sum([not work.returned for work in self._of_runs])
 
 
 _all: weakref.WeakSet[AbandonedWork] = weakref.WeakSet()

@@ -68,7 +68,7 @@ from .rounds import (
 )
 from .rulings import Ruling, end_run, guard_calls, replace_turn, review_results, unguarded, unreviewed
 from .spec import RunSpec
-from .state import PausedChild, RunState, Transcript, check_answered
+from .state import PausedChild, RunState, ToolRound, Transcript, check_answered
 from .steps import InvalidCall, Resolution, Step, Verdict
 from .turns import take_turn
 from .typed_answers import answer_in
@@ -384,14 +384,17 @@ class AgentRun:
             ProtocolViolation: no calls are pending, there are no results, or an id is unknown or already answered.
             TypeError: a value is no result.
         """
+        round_ = admitted_round(self.spec, self.state, "tool results")
         given = list(results)
-        admitted_round(self.spec, self.state, "tool results")
         check_results(given)
-        self.checked_results(given)
+        self._take_results(round_, given)
 
     def checked_results(self, given: Sequence[ToolResult]) -> None:
         """Take results that are well-formed. Raises `ProtocolViolation` as `tool_results` does."""
-        take_results(admitted_round(self.spec, self.state, "tool results"), given)
+        self._take_results(admitted_round(self.spec, self.state, "tool results"), given)
+
+    def _take_results(self, round_: ToolRound, given: Sequence[ToolResult]) -> None:
+        take_results(round_, given)
         if not self.spec.watched:  # otherwise callbacks see the results first, and may change them
             end_if_failed(self.spec, self.state)
             close_if_complete(self.state)
