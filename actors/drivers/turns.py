@@ -43,8 +43,8 @@ class RunMailbox:
         state: held while a message is handled or the run is ended, and let go of while a line of the log is written: a handler of
             the host's may block, or end the run.
         held_by: the id of the thread that holds it; 0 while none does.
-        context: the context variables of this stay, a copy of those that the run was begun with: what user code sets in one
-            work, the next one sees.
+        context: the context variables of this stay, copied from those that the run was begun with. The next work sees what user
+            code sets in a work.
     """
 
     __slots__ = ("_waiting", "alarm", "alarm_at", "context", "held_by", "state", "turn")

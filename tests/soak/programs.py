@@ -22,7 +22,7 @@ from .footprint import at_rest, back_to
 from .trees import unquiet
 
 EVERY = 50
-"""After so many trees their system is stopped, and what is left is looked at."""
+"""Trees after which their system is stopped and the process measured."""
 SOON = 0.02  # Seconds after which a run is ended at the latest.
 HALVES = 8
 """How often that time is halved at most: most trees are over in a few milliseconds."""

@@ -464,7 +464,7 @@ class Oracle:
                 sys.setprofile(profile)
 
     def settle(self) -> None:
-        """Read all lines again from their texts now, and let go of them: whoever measures what is left wants none."""
+        """Read all lines again from their texts now, and forget them, for a test that measures what its runs leave behind."""
         with self.writing():
             self.replay(1)
             for kept in (self.lines, self.of_account, self.of_session, self.of_run, self._texts, self._kept):
