@@ -93,7 +93,7 @@ MUTANTS = (
     Mutant("end_without_lock", (models.cancel_against_finish,), RunRecord, "end", (("with self.lock:", "if True:"),)),
     Mutant(
         "watched_last",
-        (models.cancel_against_begin, models.cancel_against_begin_by_actor),
+        (models.cancel_against_begin,),
         RunManager,
         "launch",
         (
@@ -103,7 +103,7 @@ MUTANTS = (
     ),
     Mutant(
         "completes_in_a_turn",
-        (models.cancel_against_finish_by_actor,),
+        (models.cancel_against_finish_by_actor, models.cancel_against_begin_by_actor),
         RunTurns,
         "end",
         (("if mailbox.held_by == get_ident():", "if True:"),),

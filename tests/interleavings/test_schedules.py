@@ -12,7 +12,7 @@ from .models import MODELS
 from .mutants import BOUND, MUTANTS, Mutant
 from .search import Granularity, Model, Schedule, follow, kept, search
 
-TRIED: dict[Granularity, int] = {"line": 150, "opcode": 30}  # Three minutes of CPU time for all models.
+TRIED: dict[Granularity, int] = {"line": 100, "opcode": 20}  # A minute of CPU time for all models.
 MORE = int(os.environ.get("INTERLEAVINGS", "1"))  # How many times as many, from another seed.
 
 KEPT = kept()
