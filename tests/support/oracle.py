@@ -44,6 +44,7 @@ from understudy.orchestration.group.map_run import MapRun
 from understudy.orchestration.group.parallel_run import ParallelRun
 from understudy.orchestration.runs import definitions
 from understudy.orchestration.runs import events as e
+from understudy.orchestration.runs.agent_state import AgentLineState
 from understudy.orchestration.runs.lines import Entry, line_of, text_of
 from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.context.budget import Budget, Spending
@@ -945,6 +946,7 @@ def installed(places: int = 1) -> Generator[Oracle]:
     oracle = Oracle(places)
     with ExitStack() as stack:
         stack.enter_context(patch.object(factory, "by_actor", False))  # it hears what drivers feed
+        stack.enter_context(patch.object(AgentLineState, "apply", _unheard(oracle, AgentLineState.apply)))
 
         def wrap(cls: type, name: str, make: Callable[[Any], Any]) -> None:
             if name in vars(cls):
@@ -981,6 +983,19 @@ def installed(places: int = 1) -> Generator[Oracle]:
             TOTAL.update({"lines": len(oracle.lines), "events": oracle.kinds.total(), "compared": oracle.compared})
             TOTAL["trees"] += oracle.trees
             TOTAL.update({f"not replayed, {why}": number for why, number in oracle.skipped.items()})
+
+
+def _unheard(oracle: Oracle, real: Callable[[AgentLineState, e.RunEvent], None]) -> Any:
+    """Return `apply` for the state of an agent's line, which has the events already: what its machine is fed tells no more."""
+
+    def apply(state: AgentLineState, event: e.RunEvent) -> None:
+        before, oracle.here.busy = oracle.is_busy, True
+        try:
+            real(state, event)
+        finally:
+            oracle.here.busy = before
+
+    return apply
 
 
 def _wrap_lives(oracle: Oracle, wrap: Callable[[type, str, Callable[[Any], Any]], None]) -> None:
