@@ -70,9 +70,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--all", action="store_true", help="run the slow tests too")
     group.addoption("--slow", action="store_true", help="run the slow tests only")
     group.addoption("--replay", action="store_true", help="replay the events of every machine, and compare the states")
-    group.addoption(
-        "--drivers", action="store_true", help="have runs without a store go by drivers, as those with a store do"
-    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -140,10 +137,7 @@ def has_an_oracle(item: object) -> bool:
 def replayed(request: pytest.FixtureRequest) -> Iterator[None]:
     """With `--replay`, have the machines of a test write their lines."""
     item = request.node
-    is_heard = (
-        not has_an_oracle(item) and "by_actors" not in request.fixturenames
-    )  # an oracle hears only what drivers feed
-    if not is_heard or not request.config.getoption("replay"):
+    if has_an_oracle(item) or not request.config.getoption("replay"):
         yield
         return
     with oracle.installed(places=0) as found:
@@ -169,19 +163,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say with `--replay` how much was replayed."""
     for what, number in sorted(oracle.TOTAL.items()) if terminalreporter.config.getoption("replay") else ():
         terminalreporter.write_line(f"{number:>9,}  {what}")
-
-
-@pytest.fixture(autouse=True)
-def by_driver(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With `--drivers`, have runs without a store go by drivers."""
-    if request.config.getoption("drivers"):
-        monkeypatch.setattr("understudy.actors.drivers.factory.by_actor", False)
-
-
-@pytest.fixture
-def by_actors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have runs without a store driven by actors of their own, also with `--drivers`."""
-    monkeypatch.setattr("understudy.actors.drivers.factory.by_actor", True)
 
 
 @pytest.fixture(scope="session")

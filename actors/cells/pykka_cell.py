@@ -90,7 +90,7 @@ class Counted:
             self._counts[fate] += 1
 
     def count_failure(self) -> None:
-        """Count a failure in a part of this actor that runs elsewhere, such as the driver of a run."""
+        """Count a failure in a part of this actor that runs elsewhere, such as a run."""
         self._count(Fate.FAILED)
 
     @property

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.host import RunHost
 from understudy.actors.runs.ownership import Stale
 from understudy.actors.runs.record import RunRecord
-from understudy.actors.threads.pool import run_next_here, submit
-from understudy.actors.tools.batch import ToolBatch
-from understudy.actors.tools.tool_call import Paused
-from understudy.errors import AgentDown, UnderstudyError, UnfinishedRun
+from understudy.actors.tools.tool_call import Executed, Paused
+from understudy.errors import UnderstudyError, UnfinishedRun
 from understudy.vocabulary.context.scope import Scope
-from understudy.vocabulary.messages import ToolCall
+from understudy.vocabulary.messages import ToolCall, ToolResult
 from understudy.vocabulary.runs.outcomes import Complete
+
+from .run_actor import AgentRunActor
+from .works import Events, Work
 
 if TYPE_CHECKING:
     from understudy.actors.actor.actor_cell import ActorCell
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from understudy.orchestration.definitions.port import RunOptions
 
 
-class CallRecord(AgentRunRecord):
-    """The record of one call; its outcome has the result as its output.
+class CallRun(AgentRunActor):
+    """The run of one call; its outcome has the result as its output.
 
     Nothing of it is stored: the caller drives the run by hand, and keeps the session.
 
@@ -58,68 +58,66 @@ class CallRecord(AgentRunRecord):
         """Return None: no run begins, and none is finished."""
         return None
 
-    def take_call(self, epoch: int, batch: ToolBatch) -> Complete[object]:
-        """Make the call, keep what it changed in the session, and return its result as an outcome.
+    def fails_runner(self, cause: BaseException) -> bool:
+        return False
+
+    def _calls_due(self) -> list[ToolCall]:
+        return [self.call]
+
+    def _go_on(self) -> None:
+        try:
+            self._make_calls()
+        except BaseException as error:
+            self._begin(End(self, None, error))
+
+    def _end_round(self) -> None:
+        executed, self._executed = self._executed, {}
+        self._begin(End(self, executed.get(self.call.id), self._fault))
+
+
+class End(Work):
+    """End the run with the result of its call, or with what was raised in its place."""
+
+    __slots__ = ("call", "error", "executed")
+
+    def __init__(self, run: CallRun, executed: Executed | None, error: BaseException | None) -> None:
+        super().__init__(run)
+        self.call = run.call
+        self.executed = executed
+        self.error = error
+
+    def do(self) -> Events:
+        run, epoch = self.run, self.epoch
+        try:
+            run.host.endings.complete(run, self._outcome(), epoch)
+        except (Stale, UnderstudyError):
+            raise
+        except BaseException as failure:  # never a second time: the tool may have run
+            run.host.endings.cannot_go_on(run, failure, epoch)
+        return ()
+
+    def failed(self, error: UnderstudyError) -> Events:
+        self.run.host.endings.fail(self.run, error, self.epoch)
+        return ()
+
+    def _outcome(self) -> Complete[object]:
+        """Keep what the call changed in the session, and return its result as an outcome.
 
         Raises:
             UnfinishedRun: the call is a sub-agent's, whose run waits for a person.
-            Stale: the run is over.
         """
-        ((came, changes),) = batch.run()
+        if self.error is not None:
+            raise self.error
+        assert self.executed is not None, "a call that is over has a result or an error"
+        came, changes = self.executed
         if isinstance(came, Paused):
             raise UnfinishedRun(
                 f"the run of sub-agent {self.call.name!r} waits for a person; execute cannot wait: run the sub-agent itself"
             )
-        with self.lock:
-            self._check(epoch)
-            if changes is not None:
+        assert isinstance(came, ToolResult)
+        if changes is not None:
+            with self.run.lock:
                 changes.commit()
-        return Complete(agent_id=self.agent.id, text=came.content, output=came, completion_reason="the call was made")
-
-
-class CallDriver:
-    """Drives the record of a call, on one lent thread.
-
-    Attributes:
-        returned: whether its thread came back.
-    """
-
-    __slots__ = ("__weakref__", "_epoch", "_record", "returned")
-
-    def __init__(self, record: CallRecord, epoch: int) -> None:
-        self._record = record
-        self._epoch = epoch
-        self.returned = False
-
-    def begin(self, *, last: bool) -> None:
-        """Begin on a lent thread; with `last` on this one, whose turn ends now."""
-        if last:
-            run_next_here(self)
-        else:
-            submit(self)
-
-    def refused(self, cause: RuntimeError) -> None:
-        """End the call: no thread can be started."""
-        name = self._record.call.name
-        error = AgentDown(f"{name} has no thread to run on: {cause}", actor=self._record.agent.id)
-        self._record.host.endings.fail(self._record, error, self._epoch)
-
-    def run_turns(self) -> None:
-        """Make the call, in a copy of the caller's context variables."""
-        record, epoch = self._record, self._epoch
-        try:
-            record.started_in.copy().run(self._make)
-        except Stale:
-            pass  # the call was cancelled or its time is over, and the caller has the error
-        except UnderstudyError as error:
-            record.host.endings.fail(record, error, epoch)
-        except BaseException as failure:  # never a second time: the tool may have run
-            record.host.endings.cannot_go_on(record, failure, epoch)
-        finally:
-            self.returned = True
-
-    def _make(self) -> None:
-        record, epoch = self._record, self._epoch
-        record.begin_step(epoch, f"running tool {record.call.name}")
-        batch = ToolBatch(record.host.executors, record, (record.call,))
-        record.host.endings.complete(record, record.take_call(epoch, batch), epoch)
+        return Complete(
+            agent_id=self.run.agent.id, text=came.content, output=came, completion_reason="the call was made"
+        )

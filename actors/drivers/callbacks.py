@@ -1,7 +1,7 @@
 """The moments at which callbacks are asked, and how their decisions are fed to the machine.
 
-Callbacks run on the thread of the driver, or of the work that asks them, outside the record's lock. The record keeps each answer until it is fed, so that the
-next driver does not ask again if this one fails.
+Callbacks run on the thread of the work that asks them, outside the record's lock. The record keeps each answer until it is
+fed, so that the next work does not ask again if this one fails.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from logging import ERROR
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from understudy.actors.run_view.errors import note_missing_deps, safely
 from understudy.actors.run_view.log import Finished, RunLog
@@ -21,14 +21,11 @@ from understudy.orchestration.agent.rulings import ENDING, Ruling
 from understudy.orchestration.agent.steps import Verdict
 from understudy.vocabulary.context.overlays import CallSession, lasting
 from understudy.vocabulary.context.run_values import values_of_run
-from understudy.vocabulary.messages import ModelRequest, ModelTurn, ToolCall, ToolResult
+from understudy.vocabulary.messages import ModelTurn, ToolCall, ToolResult
 from understudy.vocabulary.runs.callbacks import AgentCallback, Continue, Moment, RewriteArguments, action_of
 from understudy.vocabulary.runs.outcomes import Complete, Incomplete, Outcome, stamp
 
 from .turn_checks import must_wait, with_named_calls
-
-if TYPE_CHECKING:
-    from understudy.orchestration import AgentRun
 
 
 def note_guarded(log: RunLog, calls: Sequence[ToolCall], results: Mapping[str, ToolResult]) -> None:
@@ -41,7 +38,7 @@ def note_guarded(log: RunLog, calls: Sequence[ToolCall], results: Mapping[str, T
 
 
 class CallbackDispatcher:
-    """Asks the callbacks of a run, for the driver that holds `epoch`; raises `Stale` to any other."""
+    """Asks the callbacks of a run, for the work that holds `epoch`; raises `Stale` to any other."""
 
     __slots__ = ("_epoch", "_record")
 
@@ -51,51 +48,13 @@ class CallbackDispatcher:
 
     # --- the model
 
-    def before_model_call(self, request: ModelRequest) -> bool:
-        """Ask whether to call the model; whether the run was ended instead."""
-        ruling = self.ask("before_model_call", request.turn, request)
-        if ruling is None:
-            return False
-        self._record.feed(self._epoch, lambda machine: machine.end_by(ruling))
-        return True
-
-    def after_model_call(self, turn: ModelTurn) -> bool:
-        """Ask about the model's turn; whether something else was fed in its place."""
-        ruling = self.ruling_after(turn)
-        if ruling is None:
-            return False
-        self._record.feed(self._epoch, lambda machine: self._feed_ruling(machine, turn, ruling))
-        return True
-
     def ruling_after(self, turn: ModelTurn) -> Ruling | None:
         """Ask about the model's turn; return what a callback has in its place."""
         machine = self._record.machine
         assert machine is not None
         return self.ask("after_model_call", machine.state.turns + 1, with_named_calls(turn, machine))
 
-    def _feed_ruling(self, machine: AgentRun, turn: ModelTurn, ruling: Ruling) -> None:
-        machine.turn_ruled(turn, ruling)
-        self._record.unfed = None
-        was_shown = self._record.log.is_showing
-        told, dropped = self._record.told_of_refused(turn, ruling.by)
-        self._record.log.note(told)
-        if turn.text or was_shown:
-            self._record.log.note(dropped)
-
     # --- tool calls
-
-    def settle_calls(self) -> None:
-        """Ask about calls that are to run and about results that are there, and feed what was decided."""
-        machine = self._record.machine
-        assert machine is not None
-        calls = machine.unguarded()
-        if calls:
-            before, approvals = self.rulings_before(calls)
-            self._record.feed(self._epoch, lambda machine: self._feed_guards(machine, calls, before, approvals))
-        results = machine.unreviewed()
-        if results:
-            after = self.rulings_after(results)
-            self._record.feed(self._epoch, lambda machine: machine.review(after))
 
     def rulings_after(self, results: Sequence[tuple[ToolCall, ToolResult]]) -> dict[str, Ruling]:
         """Ask about results that are there; return what was decided, by call id."""
@@ -126,18 +85,6 @@ class CallbackDispatcher:
                     approvals[call.id] = verdict
         return rulings, approvals
 
-    def _feed_guards(
-        self,
-        machine: AgentRun,
-        calls: Sequence[ToolCall],
-        rulings: Mapping[str, Ruling],
-        approvals: Mapping[str, Verdict],
-    ) -> None:
-        round_ = machine.state.round
-        assert round_ is not None
-        machine.guard(rulings, approvals=approvals)
-        note_guarded(self._record.log, calls, round_.results)
-
     # --- the end
 
     def finish(self, outcome: Complete[object] | Incomplete) -> None:
@@ -149,15 +96,6 @@ class CallbackDispatcher:
     def tell(self, outcome: Outcome[object]) -> None:
         """Tell an outcome, also that of a run that pauses."""
         self.ask("on_finish", outcome.status, outcome)
-
-    def replaced(self, error: UnderstudyError) -> bool:
-        """Ask about an error with which the run is to end; whether a text was given instead."""
-        ruling = self.ruling_of(error)
-        if ruling is None:
-            return False
-        self._record.feed(self._epoch, lambda machine: machine.end_by(ruling))
-        self._record.told_error = False
-        return True
 
     def ruling_of(self, error: UnderstudyError) -> Ruling | None:
         """Ask about an error with which the run is to end; return what a callback has in its place.

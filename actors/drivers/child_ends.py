@@ -33,7 +33,7 @@ def begin_child(record: GroupRunRecord, epoch: int, order: ChildOrder, *, here: 
 
     Args:
         record: the run around it.
-        epoch: at which its driver holds it.
+        epoch: of its stay.
         order: which child, and with what.
         here: whether the calling thread has nothing more to do, and may be used for the child.
 
@@ -96,7 +96,7 @@ def is_to_repeat(record: GroupRunRecord, epoch: int, position: int, text: str) -
 
 
 class FunctionExit(Exception):
-    """A task's own function raised `SystemExit` or the like: the failure of its task, and no fault of the driver.
+    """A task's own function raised `SystemExit` or the like: the failure of its task, and no crash of the run.
 
     Attributes:
         cause: what it raised.
@@ -138,7 +138,7 @@ def tell_end(record: GroupRunRecord, epoch: int, inside: Inside, again: Callable
 
     Args:
         record: the run around it.
-        epoch: at which its driver holds it.
+        epoch: of its stay.
         inside: the child.
         again: whether the task runs once more, asked if the child is complete; it may raise.
     """

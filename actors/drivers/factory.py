@@ -1,14 +1,11 @@
-"""The record and the driver of a run, new or saved, by the kind of its runner."""
+"""The actor of a run, new or saved, by the kind of its runner."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from understudy.actors.runs.agent_record import AgentRunRecord
-from understudy.actors.runs.group_record import GroupRunRecord
 from understudy.actors.runs.host import RunHost
-from understudy.actors.runs.ownership import RunDriver
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.runs.stored_session import StoredSession
 from understudy.orchestration import Agent
@@ -20,10 +17,7 @@ from understudy.orchestration.saving.machines import Orchestrator, begun, loaded
 from understudy.vocabulary.context.artifacts import Artifacts
 from understudy.vocabulary.messages import Part
 
-from .agent_driver import AgentDriver
-from .call_run import CallDriver, CallRecord
 from .group_actor import GroupRunActor
-from .group_driver import GroupDriver
 from .run_actor import AgentRunActor
 
 if TYPE_CHECKING:
@@ -42,18 +36,18 @@ def new_record(
     host: RunHost[RunRecord],
     cell: ActorCell,
 ) -> RunRecord:
-    """Return the record of a new run; a mistake in the definition is raised here, and not by a driver."""
+    """Return the record of a new run; a mistake in the definition is raised here, and not in the run."""
     if isinstance(runner, Agent):
         if options.parameters is not None:
             raise ValueError(f"{runner.id!r} takes no parameters; a Workflow does")
         _ = runner.run_spec
-        return _kind(host)(run_id, runner, input, options, scope, host, cell)
+        return AgentRunActor(run_id, runner, input, options, scope, host, cell)
     group = _orchestrator(runner)
     if options.history is not None:
         raise ValueError(f"history is for an agent's run; {runner.id!r} only runs others")
     machine = begun(group, input, options.parameters)
     machine.state.spending.budget = options.budget
-    return _kind_of_group(host)(run_id, group, options, scope, host, cell, machine)
+    return GroupRunActor(run_id, group, options, scope, host, cell, machine)
 
 
 def loaded_record(
@@ -85,7 +79,7 @@ def loaded_record(
     record: RunRecord
     if isinstance(runner, Agent):
         machine = AgentRun.from_json(saved.machine, runner.run_spec, adopt=adopt)
-        agents = _kind(host)(saved.run_id, runner, saved.input, options, scope, host, cell, machine)
+        agents = AgentRunActor(saved.run_id, runner, saved.input, options, scope, host, cell, machine)
         agents.unfed = saved.unfed
         if saved.unfed is not None:
             machine.is_prepaid(saved.unfed)
@@ -93,7 +87,7 @@ def loaded_record(
     else:
         group = _orchestrator(runner)
         made = loaded(group, saved.machine, adopt=adopt)
-        record = _kind_of_group(host)(saved.run_id, group, options, scope, host, cell, made)
+        record = GroupRunActor(saved.run_id, group, options, scope, host, cell, made)
     record.stored = StoredSession(saved.seen, saved.unsaved)
     record.artifacts = Artifacts(saved.artifacts)
     record.log.first_seq = saved.events
@@ -102,31 +96,7 @@ def loaded_record(
     return record
 
 
-by_actor = True
-"""Whether runs without a store are driven by their own actors; tests compare the two ways."""
-
-
-def _kind(host: RunHost[RunRecord]) -> type[AgentRunRecord]:
-    return AgentRunActor if by_actor and not host.stores else AgentRunRecord
-
-
-def _kind_of_group(host: RunHost[RunRecord]) -> type[GroupRunRecord]:
-    return GroupRunActor if by_actor and not host.stores else GroupRunRecord
-
-
 def _orchestrator(runner: Runner[object]) -> Orchestrator:
     if not isinstance(runner, (Group, Workflow)):
         raise TypeError(f"expected an agent, a group or a workflow, got {runner!r}")
     return runner
-
-
-def driver_of(record: RunRecord, epoch: int) -> RunDriver:
-    """Return a driver for a run from `epoch` on."""
-    if isinstance(record, (AgentRunActor, GroupRunActor)):
-        return record
-    if type(record) is AgentRunRecord:
-        return AgentDriver(record, epoch)
-    if isinstance(record, CallRecord):
-        return CallDriver(record, epoch)
-    assert isinstance(record, GroupRunRecord)
-    return GroupDriver(record, epoch)

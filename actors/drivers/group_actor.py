@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from understudy.actors.run_view.errors import timed_out
-from understudy.actors.runs.group_children import Inside, RetryTimes
+from understudy.actors.runs.group_children import Inside
 from understudy.actors.runs.group_record import GroupRunRecord
 from understudy.actors.runs.ownership import Stale
 from understudy.actors.threads.pool import here, run_next_here
@@ -52,18 +52,13 @@ class GroupRunActor(RunTurns, GroupRunRecord):
         "_looks_at_all",
         "_orders",
         "_over",
-        "_times",
         "_work",
         "mailbox",
-        "returned",
     )
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self.returned = True
-        """It holds no thread; its works do."""
         self.mailbox = RunMailbox()
-        self.retries = self._times = RetryTimes()
         self._work: GroupWork | None = None
         """The work under way."""
         self._over: deque[int] = deque()
@@ -89,12 +84,14 @@ class GroupRunActor(RunTurns, GroupRunRecord):
         self.mailbox.context.copy().run(self._take, message)
 
     def time_is_up(self) -> None:
-        self.watch(self._times.look(time.monotonic()))
+        self.watch(self.retries.look(time.monotonic()))
         self.take_message(TIME_UP)
 
     def _take(self, message: object) -> None:
         try:
             self.look(self.epoch)
+            if self.left_error is not None:  # a child could not write, so nobody is told how it ended
+                raise self.left_error
             if message is NEWS:
                 self._is_woken = False  # before it looks: what comes after that wakes it again
             elif message is TIME_UP:
@@ -149,7 +146,7 @@ class GroupRunActor(RunTurns, GroupRunRecord):
 
     def _begin(self, work: GroupWork) -> None:
         if self.phase == "running":  # else it was ended while a line was written
-            self._work = self.driver = work
+            self._work = self.in_hand = work
             run_next_here(work)
 
     def _take_due(self) -> None:
@@ -163,6 +160,8 @@ class GroupRunActor(RunTurns, GroupRunRecord):
         for position in new:
             self._admit(position)
         self._orders.extend([*again, *new])
+        if self.journal is not None:  # before a child begins, whose own rows need those of the run around it
+            self._begin(Write(self))
         return None
 
     def _work_for(self, kind: str) -> GroupWork:
@@ -188,9 +187,9 @@ class GroupRunActor(RunTurns, GroupRunRecord):
         if position in self.children:
             return
         order = self.machine.order_of(position)
-        if order.delay and position not in self._times.due:
+        if order.delay and position not in self.retries.due:
             moment = time.monotonic() + order.delay
-            self._times.set(moment, position)
+            self.retries.set(moment, position)
             self.watch(moment)
         elif order.asks_when:
             self._begin(AskWhen(self, order))
@@ -265,6 +264,16 @@ class Open(GroupWork):
 
     def do(self) -> Events:
         self.run.load_session(self.epoch)
+        return SAID
+
+
+class Write(GroupWork):
+    """Write what is new into the journal of the run."""
+
+    __slots__ = ()
+
+    def do(self) -> Events:
+        self.run.write_journal(self.epoch)
         return SAID
 
 

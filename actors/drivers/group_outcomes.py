@@ -54,7 +54,7 @@ def paused_outcome(record: GroupRunRecord, pauses: tuple[Pause, ...]) -> NeedsIn
     )
 
 
-# --- the end, for the driver that holds `epoch`; callbacks hear of it first
+# --- the end, for the work that holds `epoch`; callbacks hear of it first
 
 
 def end_done(record: GroupRunRecord, epoch: int, outcome: Complete[str] | Incomplete) -> None:
@@ -75,7 +75,7 @@ def end_paused(record: GroupRunRecord, epoch: int, pauses: tuple[Pause, ...]) ->
 
 def end_failed(record: GroupRunRecord, epoch: int, error: Exception) -> None:
     """End a run with an error."""
-    with contextlib.suppress(Stale):  # the run has ended, or another driver has it
+    with contextlib.suppress(Stale):  # the run has ended, or was taken over
         record.end_children(epoch)  # first: the number of the next event is stored with the run
         if record.group.callbacks and record.left_error is None:
             record.host.endings.give_token(record, error, epoch)  # first: callbacks see the error with it

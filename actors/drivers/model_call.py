@@ -16,15 +16,13 @@ from understudy.actors.run_view.errors import (
     safely,
     streamed_time,
 )
-from understudy.actors.run_view.log import Retried, RunLog, RunLogEntry
+from understudy.actors.run_view.log import Retried, RunLog
 from understudy.actors.run_view.shown_turn import ShownTurn
 from understudy.actors.run_view.tracebacks import let_go
 from understudy.actors.runs.agent_record import AgentRunRecord
-from understudy.actors.runs.context_changes import note_changes
 from understudy.actors.runs.ownership import Stale
 from understudy.errors import ContextOverflow, ProviderError, ProviderTimeout, RunTimedOut, UnderstudyError, in_words
 from understudy.orchestration.agent.feed_checks import fault_of_usage
-from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.agent.steps import CallModel
 from understudy.orchestration.runs import events as e
 from understudy.orchestration.streaming.turn_assembler import TurnAssembler
@@ -62,7 +60,7 @@ class TurnScope(Scope):
         partial: what came of a streamed turn that failed; None before that, and if nothing came.
     """
 
-    # Filled by the driver: an `__init__` would cost every turn a call more.
+    # Filled by `scope_of_turn`: an `__init__` would cost every turn a call more.
     __slots__ = ("is_streamed", "log", "partial", "turn")
 
     log: RunLog
@@ -85,16 +83,17 @@ def is_streamed(record: AgentRunRecord, model: object) -> bool:
 def model_of(record: AgentRunRecord) -> Model:
     """Return the model of a run's agent; a string names one, whose client may be made now."""
     model = record.agent.current_model
+    if not isinstance(model, ModelName):
+        return model
     try:
-        if isinstance(model, ModelName):
+        if record.agent.criteria and model.provider == "rehearsal":
             from understudy.providers import Rehearsal
 
-            if record.agent.criteria and model.provider == "rehearsal":
-                return Rehearsal(record.agent.criteria)
+            return Rehearsal(record.agent.criteria)
         return resolved_model(model)
     except UnderstudyError:
         raise
-    except BaseException as error:  # the run's failure, not the agent's: another driver would not help
+    except BaseException as error:  # the run's failure, not the agent's: another stay would not help
         raise model_failure(record, error) from error
 
 
@@ -120,14 +119,14 @@ def ask_model(record: AgentRunRecord, epoch: int, model: Model, request: ModelRe
 
     Args:
         record: the run's.
-        epoch: the driver's.
+        epoch: the work's.
         model: the model that is asked.
         request: what it is asked.
         scope: of the call.
 
     Raises:
         UnderstudyError: there is no turn.
-        Stale: another driver has the run, or it is over.
+        Stale: the run is over or in other hands.
     """
     token = enter_scope(scope)
     try:
@@ -142,7 +141,7 @@ def ask_model(record: AgentRunRecord, epoch: int, model: Model, request: ModelRe
         raise late from error
     except (UnderstudyError, Stale):
         raise
-    except BaseException as error:  # a model's failure is the run's, not the agent's: another driver would not help
+    except BaseException as error:  # a model's failure is the run's, not the agent's: another stay would not help
         failure = model_failure(record, error)
         failure.partial = scope.partial
         raise failure from error
@@ -151,7 +150,7 @@ def ask_model(record: AgentRunRecord, epoch: int, model: Model, request: ModelRe
 
 
 class _StreamedTurn:
-    """One stream of a model, read to its end on the driver's thread."""
+    """One stream of a model, read to its end on the thread of a work."""
 
     __slots__ = ("_assembler", "_epoch", "_idle", "_model", "_record", "_request", "_scope", "_shown")
 
@@ -206,7 +205,7 @@ class _StreamedTurn:
         except (TypeError, ValueError) as error:
             raise bad_stream(self._record, str(error)) from None
         if self._assembler.is_complete:
-            return  # the whole turn is paid for, so it is returned even if another driver has the run by now
+            return  # the whole turn is paid for, so it is returned even if the run was taken over by now
         if self._idle is None:
             self._record.refuse_stale(self._epoch)
         else:
@@ -248,26 +247,17 @@ def first_deadline(scope: TurnScope, model: object) -> float:
 
 SUMMING = "summing up the conversation"
 QUESTION = ("summary",)
-"""The record keeps under this question that a call was late; the next driver reads it."""
-
-
-def sum_up(record: AgentRunRecord, epoch: int, model: Model, request: ModelRequest, *, is_own: bool) -> None:
-    """Ask for a summary and feed it, or say that there is none. Raises `Stale` to a driver without the run."""
-    answer = summary(record, epoch, model, request, is_own=is_own)
-    if isinstance(answer, BaseException):
-        return _failed(record, epoch, answer)
-    facts = record.feed(epoch, lambda machine: _feed(record, machine, answer))
-    return record.log.write_lines(facts)
+"""The record keeps under this question that a call was late; the next work reads it."""
 
 
 def summary(
     record: AgentRunRecord, epoch: int, model: Model, request: ModelRequest, *, is_own: bool
 ) -> ModelTurn | BaseException:
-    """Ask for a summary, and return it, or why there is none. Raises `Stale` to a driver without the run.
+    """Ask for a summary, and return it, or why there is none. Raises `Stale` to a work without the run.
 
     Args:
         record: the run's.
-        epoch: the driver's.
+        epoch: the work's.
         model: the model that answers.
         request: the request.
         is_own: whether it is the agent's own model, whose calls are charged at the price of the agent.
@@ -303,39 +293,6 @@ def _asked(record: AgentRunRecord, model: Model, request: ModelRequest, scope: S
         return checked_turn(record, model.complete(request))
     finally:
         leave_scope(token)
-
-
-def _feed(record: AgentRunRecord, machine: AgentRun, turn: ModelTurn) -> list[RunLogEntry]:
-    machine.model_response(turn)
-    record.unfed = None
-    return _noted(record, machine)
-
-
-def _failed(record: AgentRunRecord, epoch: int, error: BaseException) -> None:
-    let_go(error)
-
-    def feed(machine: AgentRun) -> list[RunLogEntry]:
-        machine.compaction_failed(in_words(error))
-        return _noted(record, machine, error)
-
-    record.log.write_lines(record.feed(epoch, feed))
-
-
-def shortened(record: AgentRunRecord, epoch: int, error: ContextOverflow) -> bool:
-    """Whether the run has a shorter request, or one for a summary, after the model refused the present one."""
-
-    def feed(machine: AgentRun) -> tuple[bool, list[RunLogEntry]]:
-        is_shorter = machine.context_overflow(tokens=error.tokens, limit=error.limit)
-        return is_shorter, _noted(record, machine)
-
-    is_shorter, facts = record.feed(epoch, feed)
-    record.log.write_lines(facts)
-    return is_shorter
-
-
-def _noted(record: AgentRunRecord, machine: AgentRun, error: BaseException | None = None) -> list[RunLogEntry]:
-    context = machine.state.context
-    return [] if context is None else note_changes(record.log, context, error)
 
 
 class AskModel(Work):
@@ -382,10 +339,11 @@ class AskModel(Work):
             if ruling is not None:
                 return (e.TurnRuled(turn, ruling),)
         about = about_turn(run, epoch, turn)
-        self.checked = check_answer(run, epoch, turn, about)
         taken = e.TurnTaken(turn, **about)
-        if self.checked is not None:
-            taken = replace(taken, output_problem=self.checked.problem)
+        if run.machine is not None and run.machine.spec.output is not None:
+            self.checked = check_answer(run, epoch, turn, about)
+            if self.checked is not None:
+                taken = replace(taken, output_problem=self.checked.problem)
         # A callback may have changed the turn, so the machine checks it again.
         return (taken if moments is None or taken.problems is not None else replace(taken, problems={}),)
 
@@ -407,6 +365,7 @@ class SumUp(Work):
         model = model_of(run) if other is None else resolved_model(other)
         answer = summary(run, self.epoch, model, step.request, is_own=other is None)
         if isinstance(answer, BaseException):
+            let_go(answer)
             self.error = answer
             return (e.SummaryFailed(in_words(answer)),)
         return (e.SummaryCame(answer),)

@@ -1,4 +1,4 @@
-"""Steps of agents' runs whose time is over: the driver that hangs in one loses the run, and another driver goes on.
+"""Steps of agents' runs whose time is over: the work that hangs in one loses the run, which goes on in another stay.
 
 The watchdog calls `see_to_step` on a lent thread.
 """
@@ -36,12 +36,12 @@ def see_to_step(record: AgentRunRecord) -> bool:
 
 
 def _gave_check_up(record: AgentRunRecord) -> bool:
-    """Give up a driver in a validator that does not return; the next one takes the arguments to be bad."""
+    """Give up a work in a validator that does not return; the next one takes the arguments to be bad."""
     with record.lock:
         question = record.step_check
         if question is None or record.step_deadline > time.monotonic():
             return question is not None
-        hanging, doing, since = record.driver, record.doing, record.step_since
+        hanging, doing, since = record.in_hand, record.doing, record.step_since
         epoch = record.take_over(record.epoch)
         if epoch is None:
             return True
@@ -53,13 +53,13 @@ def _gave_check_up(record: AgentRunRecord) -> bool:
 
 
 def take_step_away(record: AgentRunRecord, order: ToolCallTask, again: bool) -> None:
-    """Give up a driver in a call that does not return; the next one goes on, or makes the call again."""
+    """Give up a work in a call that does not return; the run goes on with a timeout, or makes the call again."""
     if not order.give_up_effect():  # its result is in the store, and comes in a moment
         return
     with record.lock:
         if record.step_order is not order or record.machine is None:
             return
-        hanging, since = record.driver, record.step_since
+        hanging, since = record.in_hand, record.step_since
         epoch = record.take_over(record.epoch)
         if epoch is None:
             return
@@ -78,7 +78,7 @@ def take_step_away(record: AgentRunRecord, order: ToolCallTask, again: bool) -> 
 
 
 def drive_on(record: AgentRunRecord, epoch: int) -> None:
-    """Give a run its next driver, from `epoch` on, or end it."""
+    """Have a run go on from `epoch`, or end it."""
     try:
         record.host.drive(record, epoch)
     except BaseException as failure:

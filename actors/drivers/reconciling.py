@@ -30,17 +30,10 @@ if TYPE_CHECKING:
     from understudy.vocabulary.tools.definition import Tool
 
 
-def reconcile(record: AgentRunRecord, epoch: int) -> None:
-    """Ask about all calls in doubt whose tools have `reconcile`, and tell the machine; for the driver that holds `epoch`."""
-    found = found_of(record, epoch)
-    if found:
-        record.feed(epoch, lambda machine: machine.reconcile(found))
-
-
 def found_of(record: AgentRunRecord, epoch: int) -> dict[str, ToolResult | None]:
     """Return what is found of the calls in doubt whose tools have `reconcile`: the result, or None for one that did not happen.
 
-    User code runs here, on the driver's thread, for as long as a call of the tool may take.
+    User code runs here, on the thread of a work, for as long as a call of the tool may take.
 
     Raises:
         Stale: the run is over or in other hands.
@@ -52,7 +45,7 @@ def found_of(record: AgentRunRecord, epoch: int) -> dict[str, ToolResult | None]
         if tool is None or tool.reconcile is None:
             continue
         question = ("reconcile", call.id)
-        if question in record.answered:  # a driver before this one hung in it
+        if question in record.answered:  # a work before this one hung in it
             _tell_failed(record, call, str(record.answered[question]))
             continue
         limit = inf if tool.timeout is None else time.monotonic() + tool.timeout + GRACE

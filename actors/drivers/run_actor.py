@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 from understudy.actors.run_view.errors import cancelled, safely
 from understudy.actors.run_view.log import Finished
 from understudy.actors.runs.context_changes import note_changes
+from understudy.actors.runs.ownership import Stale
 from understudy.actors.threads.pool import here, run_next_here
+from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.actors.tools.batch_call import Call
 from understudy.actors.tools.executor import LentTurn
 from understudy.actors.tools.tool_call import Executed, Paused, ToolCallTask
@@ -47,6 +49,8 @@ from .works import (
     Review,
     Work,
     WorkingRun,
+    Write,
+    write_result,
 )
 
 if TYPE_CHECKING:
@@ -61,23 +65,23 @@ class AgentRunActor(WorkingRun):
     """
 
     __slots__ = (
+        "_asks_of_doubt",
         "_calls",
         "_checked",
-        "_circle",
         "_due",
         "_executed",
+        "_fault",
         "_forget",
+        "_has_news",
         "_line",
+        "_told",
         "_work",
         "mailbox",
-        "returned",
         "state",
     )
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self.returned = True
-        """It holds no thread; its works do."""
         self.mailbox = RunMailbox()
         self._work: Work | None = None
         """The work under way; calls made together are in `_calls`."""
@@ -87,14 +91,20 @@ class AgentRunActor(WorkingRun):
         """Calls of the round that wait for one of the places; the next one is the last."""
         self._due: CallDeadlines | None = None
         """Until when each call of the round may take."""
-        self._circle: CircularAgentCall | None = None
-        """Why a call of the round would never get its seat."""
+        self._fault: UnderstudyError | None = None
+        """Why the round cannot go on: a call would never get its seat, or its result cannot be written."""
         self._executed: dict[str, Executed] = {}
         """What came of calls of the round."""
         self._forget: Callable[[], object] | None = None
         """Undoes the tie of the calls to the cancellation of the run."""
         self._checked: CheckedOutput[object] | None = None
         """The answer of the last turn, if it had one to check."""
+        self._has_news = False
+        """Whether there are results that the journal does not have."""
+        self._told: list[ToolCall] = []
+        """Calls that are due, of which the journal knows that they begin."""
+        self._asks_of_doubt = True
+        """Whether the tools of calls in doubt are to be asked in this stay."""
         self.overflow = None
         self._timed_model, self._model_time = None, None
         self.state = AgentLineState(self.agent.run_spec, account=self.account)
@@ -114,7 +124,7 @@ class AgentRunActor(WorkingRun):
         elif isinstance(message, Call):
             self._take_call(message)
         elif message is START:
-            self._work = None  # one that crashed, or that took too long
+            self._work, self._told, self._asks_of_doubt = None, [], True  # the work crashed, or took too long
             if self.machine is not None:  # a person's answers and raised limits were fed before the run goes on
                 self.state.go_on_with(self.machine)
             self._go_on()
@@ -127,15 +137,21 @@ class AgentRunActor(WorkingRun):
             return
         state = self.state
         try:
+            if self._asks_of_doubt and self._is_in_doubt():
+                return self._begin(Reconcile(self))
             kind = state.kind_due()
             if kind == "round":
                 state.apply(e.RoundBegan())
                 kind = state.kind_due()
             elif kind == "open" and self.opens_at_once:
-                history, system = self.prepared(self.epoch)
-                self._open(e.Opened(tuple(history), system))
+                system = self.agent.system_prompt
+                self._open(e.Opened(tuple(self.options.history or ()), system if isinstance(system, str) else None))
                 kind = state.kind_due()
-            if kind != "call":
+            if self.journal is not None and (write := self._write_due(kind)) is not None:
+                self._begin(write)
+            elif kind == "model" and self.machine is not None:
+                self._begin(self._request(self.machine))
+            elif kind != "call":
                 self._begin(self._work_for(kind))
             elif (call := self._call_alone()) is not None:
                 self._begin(MakeCall(self, call))
@@ -143,22 +159,31 @@ class AgentRunActor(WorkingRun):
                 self._make_calls()
         except BaseException as error:  # of a limit or a budget, mostly
             self._begin(Fail(self, error))
+        return None
+
+    def _is_in_doubt(self) -> bool:
+        """Whether tools are to be asked what became of calls; not if the run only tells its pause again."""
+        self._asks_of_doubt = False
+        return self.machine is not None and bool(self.machine.in_doubt) and not self.issued
+
+    def _write_due(self, kind: str) -> Write | None:
+        """Return what writes the journal before the next work begins, if there is anything to write."""
+        if kind == "call":
+            calls = self._calls_due()
+            return None if calls == self._told else Write(self, calls)
+        # Results before callbacks see them: one that hangs must not put the calls in doubt.
+        return Write(self) if self._has_news or (kind == "model" and self.has_unwritten) else None
 
     def _begin(self, work: Work) -> None:
         if self.phase == "running":
-            self._work = self.driver = work
+            self._work = self.in_hand = work
             run_next_here(work)
 
     def _work_for(self, kind: str) -> Work:
         machine = self.machine
         if machine is None:
             return Open(self)
-        round_ = machine.state.round
-        if round_ is not None and round_.in_doubt and not self.issued:  # its token has the answer
-            return Reconcile(self)
         match kind:
-            case "model":
-                return self._request(machine)
             case "finish":
                 return Finish(self, self._checked)
             case "guard":
@@ -194,7 +219,9 @@ class AgentRunActor(WorkingRun):
             self.step_deadline = inf
             self.step_order = self.step_check = None
         try:
-            if isinstance(work, MakeCall):
+            if isinstance(work, Write):
+                self._told, self._has_news = list(work.begins), False
+            elif isinstance(work, MakeCall):
                 if work.made is None:  # no seat is free: the call stands in line for one
                     return self._make_calls()
                 self._take_made(*work.made)
@@ -260,20 +287,26 @@ class AgentRunActor(WorkingRun):
 
     # --- the calls of a round
 
+    def _calls_due(self) -> list[ToolCall]:
+        """Return the calls that are made next."""
+        calls = self.state.open_calls
+        return calls[:1] if self.agent.max_parallel_calls == 1 else calls
+
     def _call_alone(self) -> ToolCall | None:
         """Return the next call, if no other is made beside it and a work can make it."""
-        calls, agent = self.state.open_calls, self.agent
-        if len(calls) > 1 and agent.max_parallel_calls != 1:
+        calls = self._calls_due()
+        if len(calls) > 1:
             return None
-        tool = agent.tools_by_name[calls[0].name]
+        tool = self.agent.tools_by_name[calls[0].name]
         return None if tool.isolation == "caller" or isinstance(tool, SubAgent) else calls[0]
 
     def _take_made(self, order: ToolCallTask, executed: Executed) -> None:
         came, overlay = executed
         assert isinstance(came, ToolResult), "only a sub-agent's call pauses"
-        if overlay is not None:
+        if overlay is not None or self.journal is not None:
             with self.lock:
                 self.commit_changes((executed,))
+            self._has_news = self.journal is not None
         self.state.apply(e.ResultCame(came))
         if self.state.results:
             self.state.apply(e.ResultsTaken())
@@ -281,12 +314,10 @@ class AgentRunActor(WorkingRun):
 
     def _make_calls(self) -> None:
         """Begin the calls that are due, as many at once as the agent says."""
-        calls = self.state.open_calls
-        if self.agent.max_parallel_calls == 1:
-            calls = calls[:1]
+        calls = self._calls_due()
         self.doing = f"running tool {calls[0].name}" if len(calls) == 1 else f"running {len(calls)} tools"
         self.step_since = time.monotonic()
-        self._executed, self._circle, self._due = {}, None, CallDeadlines()
+        self._executed, self._fault, self._due = {}, None, CallDeadlines()
         self._line = calls[::-1]
         if self._forget is None:
             self._forget = self.scope.on_cancel_at_once(self._give_up)
@@ -318,7 +349,8 @@ class AgentRunActor(WorkingRun):
         if self.scope.cancelled or self.phase != "running":  # in this very moment: the calls before were given up
             call.give_up(cancelled(self))
         call.has_begun = True
-        call.reply.when_done(partial(self._call_over, call))
+        over = self._call_over if self.journal is None else partial(self._write_result, self.epoch)
+        call.reply.when_done(partial(over, call))
         if call.reply.done:
             order.returned = True
             return
@@ -328,6 +360,30 @@ class AgentRunActor(WorkingRun):
             call.reply.fail(cause)
         if order.deadline is not None and order.deadline < self.mailbox.alarm_at:
             self.watch(call.next_look)
+
+    def _write_result(self, epoch: int, call: Call) -> None:
+        """Write the result of a call while others are under way; on the thread that ended the call."""
+        if call.reply.error() is not None or len(self._calls) + len(self._line) < 2:
+            self._call_over(call)
+        elif call.order.tool.isolation == "caller":  # this is the caller's thread, which an interrupt may end
+            run_elsewhere(partial(self._write_and_tell, epoch, call))
+        else:
+            self._write_and_tell(epoch, call)
+
+    def _write_and_tell(self, epoch: int, call: Call) -> None:
+        executed = call.executed()
+        try:
+            if isinstance(executed[0], ToolResult) and self.is_held_at(epoch):
+                call.told = call.order.finished(executed[0])
+                self.log.note(call.told, with_line=False)  # first: the event is written with the result
+            write_result(self, epoch, executed)
+        except Stale:
+            pass  # the run is over, or the agent has failed
+        except UnderstudyError as fault:
+            self._fault = self._fault or fault
+        except Exception:  # noqa: S110  # the round is written when all calls are over, and tells of it then
+            pass
+        self._call_over(call)
 
     def _call_over(self, call: Call) -> None:
         order = call.order
@@ -345,12 +401,13 @@ class AgentRunActor(WorkingRun):
         if self.phase != "running":  # it was ended while a line was written
             return
         if isinstance(error, CircularAgentCall):
-            self._circle = error
-        is_last = self._circle is not None or (
-            isinstance(came, ToolResult) and came.is_error and failure_of(self.agent.run_spec, came) is not None
-        )
-        if is_last:
-            self._end_early(RunCancelled(f"{call.order.call.name} failed, and that ends the run"))
+            self._fault = error
+        name = call.order.call.name
+        if isinstance(came, ToolResult) and came.is_error and failure_of(self.agent.run_spec, came) is not None:
+            self._end_early(RunCancelled(f"{name} failed, and that ends the run"))
+        elif self._fault is not None:
+            what = f"{name} failed" if self._fault is error else f"the result of {name} cannot be written"
+            self._end_early(RunCancelled(f"{what}, and that ends the run"))
         elif self._line:
             self._fill()
         if not self._calls and not self._line:
@@ -363,14 +420,20 @@ class AgentRunActor(WorkingRun):
             call = self._new_call(each)
             call.give_up(why)
             self._note_over(call)
-        give_up(list(self._calls.values()), why)
+        under_way = list(self._calls.values())
+        for call in under_way:
+            if not call.reply.done:  # its run ends because of that, and not the run around it because of its run
+                self.delegated.pop(call.order.call.id, None)
+        give_up(under_way, why)
 
     def _note_over(self, call: Call) -> ToolResult | Paused:
         executed = call.executed()
         came, made = executed[0], call.order.call
         self._executed[made.id] = executed
         if isinstance(came, ToolResult):
-            if call.has_begun:
+            if call.told is not None:
+                self.log.write_lines([call.told])
+            elif call.has_begun:
                 self.log.note(call.order.finished(came))
             else:
                 self.log.note(made)
@@ -383,8 +446,9 @@ class AgentRunActor(WorkingRun):
         results = list(executed.values())
         if len(results) > 1:
             results = [executed[call.id] for call in self.state.open_calls if call.id in executed]
-        if self._circle is not None:
-            return self._begin(Fail(self, self._circle))
+        self._has_news = self.journal is not None
+        if self._fault is not None:
+            return self._begin(Fail(self, self._fault))
         stop = self.delegated.stopped_by(results, self.raised) if self.delegated else None
         with self.lock:
             self._take(results if stop is None else [each for each in results if each[0].call_id != stop[0]])
@@ -420,6 +484,8 @@ class AgentRunActor(WorkingRun):
     def let_go_of_works(self, cancels: bool) -> None:
         self._work = None
         self._line = []
+        if self._forget is None and not self._calls:
+            return
         # Else the scope gives the calls up; it does so once, and may have done it for a scope around it, before this tie was kept.
         if not (self._calls and cancels) or self.scope.cancelled:
             self._untie()
@@ -438,8 +504,22 @@ class AgentRunActor(WorkingRun):
         """Keep what came of calls; those under way are not made again."""
         super()._let_go(given_up)
         if self._executed or self._calls:
-            safely(self, self._keep_finished, list(self._executed.values()), list(self._calls))
+            safely(self, self._keep_settled)
             self._executed = {}
+
+    def _keep_settled(self) -> None:
+        results, under_way = list(self._executed.values()), list[str]()
+        for call in list(self._calls.values()):
+            call_id = call.order.call.id
+            if call_id in self.delegated:  # it stands as its run does, which the same cancel may have ended
+                continue
+            is_over = call.reply.done and not isinstance(call.reply.error(), RunCancelled)
+            came = call.executed() if is_over else call.order.settled()
+            if came is None:
+                under_way.append(call_id)
+            else:
+                results.append(came)
+        self._keep_finished(results, under_way)
 
 
 def give_up(calls: Sequence[Call], why: UnderstudyError) -> None:

@@ -1,7 +1,7 @@
 """Checks of a model's turn before it is fed: the arguments of its calls, the rules of the user, and a typed answer.
 
-The rules run on the driver's thread, outside the record's lock. The record keeps each answer until it is fed, so that the
-next driver does not ask again if this one fails.
+The rules run on the thread of a work, outside the record's lock. The record keeps each answer until it is fed, so that the
+next work does not ask again if this one fails.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ T = TypeVar("T")
 
 
 def about_turn(record: AgentRunRecord, epoch: int, turn: ModelTurn) -> AboutTurn:
-    """Check the turn's arguments, and ask the agent's rules about it. Raises `Stale` to a driver without the run."""
+    """Check the turn's arguments, and ask the agent's rules about it. Raises `Stale` to a work without the run."""
     agent, machine = record.agent, record.machine
     assert machine is not None
-    spec, calls = agent.run_spec, calls_of(turn.parts)
+    spec, calls = machine.spec, calls_of(turn.parts)
     if not calls or final_call(spec, turn, calls) is not None:
         ask = agent.criteria and may_end(spec, turn)
         return {"met": _met(record, epoch, turn)} if ask else NOTHING
@@ -235,12 +235,12 @@ def check_answer(record: AgentRunRecord, epoch: int, turn: ModelTurn, about: Abo
 def with_output(
     record: AgentRunRecord, outcome: Complete[str] | Incomplete, checked: CheckedOutput[object] | None
 ) -> Complete[object] | Incomplete:
-    """Return an outcome with the answer in the agent's output type, read again if this driver has not read it.
+    """Return an outcome with the answer in the agent's output type, read again if `checked` is not of its text.
 
     Raises:
         InvalidOutput: it fits no longer.
     """
-    if isinstance(outcome, Incomplete) or record.agent.run_spec.output is None:
+    if record.machine is None or record.machine.spec.output is None or isinstance(outcome, Incomplete):
         return outcome
     if checked is None or checked.text != outcome.text:
         checked = record.agent.check_output(outcome.text)

@@ -13,8 +13,8 @@ from math import inf
 from threading import get_ident
 
 from understudy.actors.run_view.errors import safely
-from understudy.actors.run_view.log import RunLines, RunLogEntry, tell_late_driver
-from understudy.actors.runs.ownership import RunDriver
+from understudy.actors.run_view.log import RunLines, RunLogEntry, tell_late_work
+from understudy.actors.runs.ownership import InHand
 from understudy.actors.runs.record import NO_CONTEXT, RunRecord
 from understudy.actors.threads.alarms import Alarm, ring_at
 from understudy.actors.threads.pool import run_next_here, start_next_thread, submit
@@ -40,19 +40,20 @@ class RunMailbox:
 
     Attributes:
         turn: held by the thread that has the turn, or for one that is about to have it.
-        state: held while a message is handled or the run is ended, and let go of while a line of the log is written: a handler of
-            the host's may block, or end the run.
-        held_by: the id of the thread that holds it; 0 while none does.
+        state: held while a message is handled, and let go of while a line of the log is written: a handler of the host's may
+            block, or end the run. Who ends the run takes it for a moment; later messages are dropped.
+        held_by: the id of the thread that holds it at a message; 0 while none does.
+        ended_by: the id of the thread that has ended the run, or its stay; 0 before that.
         context: the context variables of this stay, copied from those that the run was begun with. The next work sees what user
             code sets in a work.
     """
 
-    __slots__ = ("_waiting", "alarm", "alarm_at", "context", "held_by", "state", "turn")
+    __slots__ = ("_waiting", "alarm", "alarm_at", "context", "ended_by", "held_by", "state", "turn")
 
     def __init__(self) -> None:
         self.turn = threading.Lock()
         self.state = threading.Lock()
-        self.held_by = 0
+        self.held_by = self.ended_by = 0
         self._waiting: list[object] = []
         self.context = NO_CONTEXT
         self.alarm: Alarm | None = None
@@ -110,7 +111,6 @@ class RunTurns(RunRecord):
     # --- messages
 
     def begin(self, *, last: bool) -> None:
-        """Begin, or go on after a crash; with `last` the calling thread has nothing more to do and may be used."""
         if self.mailbox.put(START):
             (run_next_here if last else submit)(self)
 
@@ -126,11 +126,6 @@ class RunTurns(RunRecord):
         if self.mailbox.put(message):
             submit(self)
 
-    def give_to(self, driver: RunDriver, epoch: int) -> bool:
-        is_given = super().give_to(driver, epoch)
-        self.driver = None  # it is this object itself
-        return is_given
-
     def refused(self, cause: RuntimeError) -> None:
         """Take the turn here, for it is short: no thread can be started."""
         self.run_turns()
@@ -143,7 +138,7 @@ class RunTurns(RunRecord):
         """End the run: a work has no thread, or cannot say what came of it."""
         error.__cause__ = cause
         if not self.host.endings.fail(self, error, self.epoch):
-            tell_late_driver(self.link, cause)
+            tell_late_work(self.link, cause)
 
     def run_turns(self) -> None:
         """Take the turn, which was promised to this thread."""
@@ -206,19 +201,13 @@ class RunTurns(RunRecord):
         commit: Callable[[], object] | None = None,
         keep: Callable[[], object] | None = None,
     ) -> bool:
-        mailbox = self.mailbox
         end = partial(super().end, ending, phase, epoch=epoch, overdue=overdue, commit=commit, keep=keep)
-        if mailbox.held_by == get_ident():  # what this thread does in its turn ends it
+        if self.mailbox.held_by == get_ident():  # what this thread does in its turn ends it
             return self._end(end, cancels=epoch is None)
-        held, outer = held_here.locks, of_thread.after
+        outer = of_thread.after
         after = of_thread.after = []
         try:
-            with mailbox.state:  # a Ctrl-C may come here
-                mailbox.held_by, held_here.locks = get_ident(), (*held, mailbox)
-                try:
-                    return self._end(end, cancels=epoch is None)
-                finally:
-                    mailbox.held_by, held_here.locks = 0, held
+            return self._end(end, cancels=epoch is None)
         finally:
             of_thread.after = outer
             for each in after:
@@ -230,22 +219,43 @@ class RunTurns(RunRecord):
         """End the run; `cancels` says whether its scope is cancelled next, which gives its calls up."""
         is_ended = end()
         if is_ended:
-            self._call_off_alarm()
+            if self.mailbox.alarm is not None:
+                self._call_off_alarm()
             self.let_go_of_works(cancels)
         return is_ended
+
+    def _stop(
+        self,
+        phase: RunPhase,
+        epoch: int | None,
+        overdue: float | None,
+        commit: Callable[[], object] | None,
+        *,
+        keeps: bool,
+    ) -> tuple[str, InHand | None] | None:
+        mailbox = self.mailbox
+        stop = partial(super()._stop, phase, epoch, overdue, commit, keeps=keeps)
+        if mailbox.held_by == get_ident():
+            stopped = stop()
+        else:
+            with mailbox.state:  # a Ctrl-C may come here
+                stopped = stop()
+        if stopped is not None:
+            mailbox.ended_by = get_ident()
+        return stopped
 
     def complete(self, ending: Outcome[object] | BaseException) -> None:
         of_thread.after.append(partial(super().complete, ending))
 
     def _call_off_alarm(self) -> None:
-        if self.mailbox.alarm is not None:
-            self.mailbox.alarm.call_off()
-            self.mailbox.alarm = None
+        alarm, self.mailbox.alarm = self.mailbox.alarm, None
+        if alarm is not None:
+            alarm.call_off()
 
 
 def _write_line(mailbox: RunMailbox, lines: RunLines, fact: RunLogEntry) -> None:
     """Write the line of a fact with the context variables of the run, which a turn and an end have not entered."""
-    if mailbox.held_by == get_ident():
+    if get_ident() in (mailbox.held_by, mailbox.ended_by):
         mailbox.context.copy().run(lines.take, fact)
     else:
         lines.take(fact)

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -18,7 +19,6 @@ from understudy.actors.memory.conversations import MemoryFailed
 from understudy.actors.run_view.errors import model_time, timed_out
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.ownership import Stale
-from understudy.actors.threads.pool import run_next_here
 from understudy.actors.tools.executor import execute
 from understudy.actors.tools.tool_call import Executed, ToolCallTask, deadline_of
 from understudy.errors import AgentCrashed, AgentDown, ContextOverflow, ToolError, UnderstudyError, in_words
@@ -80,10 +80,6 @@ class RunWork(ABC, Generic[R]):
         self.events: Events = ()
         self.returned = False
 
-    def begin(self, *, last: bool) -> None:
-        """Begin on this thread, once it has done what it is at; on another one if it has more to do then."""
-        run_next_here(self)
-
     @abstractmethod
     def do(self) -> Events:
         """Do the work, and return what came of it; raises what the run, or the agent, fails of."""
@@ -123,7 +119,7 @@ class RunWork(ABC, Generic[R]):
         except Stale:
             pass  # the run is over, or this work was given up
         except UnderstudyError as error:
-            if run.fails_runner(error):
+            if run.fails_runner(error) and run.left_error is None:
                 crash = error
             else:
                 self.events = self.failed(error)
@@ -145,9 +141,11 @@ class Work(RunWork[WorkingRun]):
         """End the run with an error, unless a callback has a text for it to end with, which is returned as an event."""
         run, epoch = self.run, self.epoch
         with suppress(Stale):  # the run has ended, or this work was given up
-            if run.agent.callbacks:
-                run.host.endings.give_token(run, error, epoch)  # first: callbacks see the error with it
-                ruling = CallbackDispatcher(run, epoch).ruling_of(error)
+            if run.agent.callbacks and run.left_error is None:
+                if run.turn_hold is None:  # a turn that is committed could not be taken back
+                    run.host.endings.give_token(run, error, epoch)  # first: callbacks see the error with it
+                left = run.left_error is not None
+                ruling = None if left else CallbackDispatcher(run, epoch).ruling_of(error)
                 if ruling is not None:
                     run.host.endings.withdraw_token(run, error)
                     return (e.RunRuled("on_error", ruling),)
@@ -206,6 +204,52 @@ class MakeCall(Work):
     def do(self) -> Events:
         self.made = make_alone(self.run, self.epoch, self.call)
         return SAID
+
+
+class Write(Work):
+    """Write what is new into the journal of the run, before anything that follows from it is shown or done."""
+
+    __slots__ = ("begins",)
+
+    def __init__(self, run: WorkingRun, begins: Sequence[ToolCall] = ()) -> None:
+        super().__init__(run)
+        self.begins = begins
+
+    def do(self) -> Events:
+        self.run.write_journal(self.epoch, self.begins)
+        return SAID
+
+
+def write_result(run: AgentRunRecord, epoch: int, executed: Executed) -> None:
+    """Write the result of a call while other calls are under way, with what it changed in the session. Blocks for the store.
+
+    Does nothing if the run is over or in other hands, if the call has paused, and if its error ends the run: the round is
+    written as a whole then, when all calls are over.
+
+    Raises:
+        LeaseLost: another process has taken the run over.
+        StoreError: the store failed.
+        TypeError: JSON cannot carry a value of the session.
+    """
+    from understudy.actors.journal.run_rows import artifact_rows, change_of  # loads pydantic
+    from understudy.orchestration.journal.agent_rows import rows_of_result
+
+    result, changes = executed
+    part = run.journal
+    if part is None or not isinstance(result, ToolResult) or result.call_id in run.raised:
+        return
+    change = change_of(run, changes)
+    with part.lock:
+        with run.lock:
+            machine = run.machine
+            if machine is None or not run.is_held_at(epoch):
+                return
+            if part.written.results.get(result.call_id) is result:  # its transaction was committed with it
+                return
+            rows, written = rows_of_result(machine.state, part.written, result, change)
+            rows += artifact_rows(run, part)
+        run.through_outage(epoch, partial(part.commit_result, rows))
+        part.written = written
 
 
 class Guard(Work):
@@ -325,4 +369,5 @@ class FailOfSubAgent(Work):
         self.error = error
 
     def do(self) -> Events:
+        self.run.write_journal(self.epoch)
         return self.failed(self.error)

@@ -35,7 +35,7 @@ class KeptEvents:
     def __init__(self, log: RunLog) -> None:
         self._log = log
         self._lock = threading.Lock()
-        """Guards those below: the driver writes, and a call that is done while others are under way."""
+        """Guards those below: a work writes, and a call that is done while others are under way."""
         self._reader = LogReader(log, (log.runner_id,), None)
         self._unwritten: dict[str, JournalRow] = {}
         """Key -> the row of each event that was told and is not known to be in the store."""

@@ -221,7 +221,7 @@ class RunJournal:
             return self.is_left
 
     def may_end(self) -> bool:
-        """Have the run not be left any more, because its driver is about to end it; False if it was left before."""
+        """Have the run not be left any more, because a work is about to end it; False if it was left before."""
         with self._lock:
             self._is_ending = not self.is_left
             return self._is_ending
@@ -332,7 +332,7 @@ class JournalPart:
         self.journal = journal
         self.path = path
         self.lock = threading.Lock()
-        """Held while rows are made and written: those of an earlier driver are never written over those of a later one."""
+        """Held while rows are made and written: those of an earlier work are never written over those of a later one."""
         self.written = Written()
         self.events: EventCount | None = None
         """Counts the events of the run; made when its first rows are."""

@@ -8,10 +8,10 @@ wait in a queue, without a thread, and the wait is an edge of the wait graph, so
 a store, a `PersistentMemory`, the first of the queue then asks the store by a `Claim`, for other processes may have the
 conversation.
 
-The driver then calls `recall`, which loads the history before the first step. At the end it calls `remember`, which
-appends the new messages. Both are messages to the `MemoryActor`, which handles one at a time, on the driver's own
-thread. The memories of this package never block and need no line, and the append happens under the lock of the run's
-record, in the moment in which the run ends.
+The first work of the run then calls `recall`, which loads the history. The last one calls `remember`, which appends the
+new messages. Both are messages to the `MemoryActor`, which handles one at a time, on the thread of the work. The memories
+of this package never block and need no line, and the append happens under the lock of the run's record, in the moment in
+which the run ends.
 
 When the run ends or pauses, `Conversations.leave` takes it out. The last run of a root gives the conversation to the
 next root in the queue.

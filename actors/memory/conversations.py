@@ -268,7 +268,7 @@ def remembers(runner: Runner[object], has_history: bool) -> bool:
 
 
 T = TypeVar("T")
-ATTEMPTS = 3  # The memory's failures in one step after which the run ends, as many as failures of its driver.
+ATTEMPTS = 3  # The memory's failures in one step after which the run ends, as many as crashes of a run.
 PAUSE = 0.1  # Seconds before the second attempt; doubled for the third.
 
 
@@ -285,7 +285,7 @@ class MemoryFailed(Exception):
 
 
 def use_memory(record: MemoryUser, epoch: int, doing: str, actor: MemoryActor, message: MemoryMessage[T]) -> T:
-    """Have a memory handle a message, again if it fails in its own code. On the thread of the run's driver.
+    """Have a memory handle a message, again if it fails in its own code. On the thread of a work of the run.
 
     Raises:
         MemoryFailed: it failed too often, or another attempt cannot help or is not left.
@@ -321,7 +321,7 @@ class RememberedRun(ConversationUser, MemoryUser, Protocol):
 
     @property
     def machine(self) -> AgentRun | None:
-        """What decides the run's steps; None before its first driver has begun."""
+        """What decides the run's steps; None before it has begun."""
         ...
 
 

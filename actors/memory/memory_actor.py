@@ -1,8 +1,8 @@
 """The actor of a memory: its messages are loads and appends, and it handles one at a time.
 
-A message that finds the memory idle has its turn at once, on the thread of its sender: the driver of a run, which can only
+A message that finds the memory idle has its turn at once, on the thread of its sender: a work of a run, which can only
 wait for it. Mostly that is so, for the conversation is granted to the run by then. A message that finds another one in hand
-waits in line, and its driver with it. A turn that takes too long is given up, and hangs until its thread comes back: others
+waits in line, and its sender with it. A turn that takes too long is given up, and hangs until its thread comes back: others
 are refused meanwhile.
 """
 
@@ -270,10 +270,10 @@ AnyMessage: TypeAlias = MemoryMessage[Any]
 
 
 class MemoryUser(AgentRunView, Protocol):
-    """A run whose driver uses a memory."""
+    """A run that uses a memory."""
 
     def begin_step(self, epoch: int, doing: str, deadline: float = inf) -> None:
-        """Say what the driver that holds `epoch` is about to do, and until when; raises `Stale` to any other."""
+        """Say what the work that holds `epoch` is about to do, and until when; raises `Stale` to any other."""
         ...
 
     @property
@@ -282,7 +282,7 @@ class MemoryUser(AgentRunView, Protocol):
         ...
 
     def through_outage(self, epoch: int, do: Callable[[], T]) -> T:
-        """Return what `do` returns, which asks a store, also if it fails at first; for the driver that holds `epoch`."""
+        """Return what `do` returns, which asks a store, also if it fails at first; for the work that holds `epoch`."""
         ...
 
 
@@ -349,7 +349,7 @@ class MemoryActor(SeatedCell[AnyMessage]):
             self.leave(message, fate)
 
     def call(self, record: MemoryUser, epoch: int, doing: str, message: MemoryMessage[T]) -> T:
-        """Have the memory handle a message on this thread, the driver's, when its turn comes.
+        """Have the memory handle a message on this thread, the work's, when its turn comes.
 
         Raises:
             MemoryRaised: it failed in its own code, and was restarted or given up.

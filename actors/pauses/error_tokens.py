@@ -58,7 +58,7 @@ class ErrorTokens:
     def give(self, record: RunRecord, error: BaseException, epoch: int | None = None) -> str:
         """Set the token of an error that ends a run, and return it; empty if the run cannot go on, or is left.
 
-        The driver of the run gives its `epoch`. If the run has a journal, it waits while the store fails.
+        The work that ends the run gives its `epoch`. If the run has a journal, it waits while the store fails.
 
         A second call for the same end gives the same token. A run that a tool began, and that ends because the tool's own
         run ends, has no token: no caller would see it.
@@ -83,7 +83,7 @@ class ErrorTokens:
         return token
 
     def keep(self, record: RunRecord, issue: Callable[[RunRecord], str]) -> str:
-        """Keep a run that pauses or is incomplete, by `issue`, and return its token. Called by the run's driver.
+        """Keep a run that pauses or is incomplete, by `issue`, and return its token. Called by a work of the run.
 
         If another thread ends the run meanwhile, it waits for this token and gives it to its error: the run is kept once.
         """

@@ -104,7 +104,7 @@ class StoredPauses:
         return cast(LeasedPauseStore, self._store)
 
     def issue(self, record: RunRecord, epoch: int | None = None) -> str:
-        """Store a paused run and return its token. The driver of the run gives its `epoch`: a run with a journal then waits.
+        """Store a paused run and return its token. The work that parks the run gives its `epoch`: a run with a journal then waits.
 
         Raises:
             StoreError: it could not be stored.

@@ -3,7 +3,7 @@
 A record of the room `runs` comes in as a `RunView` or one of its narrower relatives. Tools and memories therefore
 know a run by what they need of it, and import no record.
 
-Each run has one `RunLog`. The driver, the tools and the executors add small entries to it, from any thread; an entry
+Each run has one `RunLog`. The run, the tools and the executors add small entries to it, from any thread; an entry
 costs a list append. The log ends with the outcome or the error of the run.
 
 Listeners come when they like. `RunHandle.events` calls `event_reader`, whose `LogReader` turns the entries into the

@@ -286,7 +286,7 @@ class RunLog:
         self._showing = shown
 
     def _attempts(self, turn: int) -> int:
-        """Return how often a turn was tried, by clients and by drivers, the present attempt included."""
+        """Return how often a turn was tried, by clients and in stays of the run, the present attempt included."""
         number = 0
         for fact in reversed(self.facts):
             match fact:
@@ -419,10 +419,10 @@ def lines_of(link: Link, callbacks: Iterable[AgentCallback] = (), tools: Contain
     return RunLines(link, callbacks, tools)
 
 
-def tell_late_driver(link: Link, cause: BaseException) -> None:
-    """Tell that a driver failed after its run was over or in other hands, so that nobody else hears of it."""
-    text = "run %s: a driver failed that no longer had it"
-    emit(WARNING, "driver_failed", values_of_run(link), text, link.run_id, exc_info=cause)
+def tell_late_work(link: Link, cause: BaseException) -> None:
+    """Tell that a work failed after its run was over or in other hands, so that nobody else hears of it."""
+    text = "run %s: a work failed that no longer had it"
+    emit(WARNING, "work_failed", values_of_run(link), text, link.run_id, exc_info=cause)
 
 
 class RunLines:

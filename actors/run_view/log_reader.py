@@ -150,7 +150,7 @@ class LogReader:
                 self._began[key] = at
             case int() as turn:
                 self._began[TURN] = at
-                # If this turn is shown already, it came whole, and a new driver takes it.
+                # If this turn is shown already, it came whole, and the next stay takes it.
                 if self._shown is None or self._shown.shown.turn != turn:
                     self._attempts = 1 + self._log.attempts_before(turn)
                     self._shown = None

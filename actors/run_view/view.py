@@ -30,7 +30,7 @@ class RunView(Protocol):
     """A run, of any runner."""
 
     doing: str
-    """What its driver is at, in words."""
+    """What it is at, in words."""
 
     @property
     def run_id(self) -> str:

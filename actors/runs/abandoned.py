@@ -50,7 +50,7 @@ class AbandonedWork:
         """Give up work of a run, and tell of it.
 
         Args:
-            work: the call, or the driver that is at it.
+            work: the call, or the work of the run that is at it.
             record: the run it belongs to.
             what: what it is at, in words.
             since: when that began, on the monotonic clock.

@@ -1,23 +1,24 @@
-"""An agent's run in flight: its machine, and the findings of its drivers about the step in hand."""
+"""An agent's run in flight: its machine, and the findings of its works about the step in hand."""
 
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from understudy.actors.journal.call_transaction import StoredCallTransaction
 from understudy.actors.memory.conversations import is_stored, recall, remember
 from understudy.actors.run_view.errors import note_missing_deps, safely
 from understudy.actors.run_view.log import Dropped, Finished, RunLines, RunLogEntry, lines_of
 from understudy.actors.tools.failed_calls import fails_agent
-from understudy.actors.tools.tool_call import Executed, Paused
+from understudy.actors.tools.tool_call import Executed
 from understudy.errors import ProviderError, UnderstudyError
 from understudy.orchestration.agent.next_step import messages_so_far
 from understudy.orchestration.agent.run import AgentRun
-from understudy.orchestration.agent.turns import refusals, refused_by
+from understudy.orchestration.agent.turns import refused_by
 from understudy.orchestration.definitions.agent import account_of
 from understudy.orchestration.journal.places import place_of_call
 from understudy.orchestration.saving.raised_limits import needs_higher_limit
@@ -26,7 +27,7 @@ from understudy.vocabulary.context.artifacts import Artifacts
 from understudy.vocabulary.context.overlays import CallSession, SessionOverlay, lasting
 from understudy.vocabulary.context.scope import Scope
 from understudy.vocabulary.context.session import RunContext
-from understudy.vocabulary.messages import JsonObject, JsonValue, Message, ModelTurn, Part, ToolCall, ToolResult
+from understudy.vocabulary.messages import JsonObject, JsonValue, Message, ModelTurn, Part, ToolCall
 from understudy.vocabulary.models import name_of
 from understudy.vocabulary.runs.outcomes import Complete, Pause, PauseAnswer
 
@@ -37,28 +38,18 @@ from .ownership import Stale
 from .record import RunRecord
 from .resumption import extend_agent, why_agent_takes_none
 from .run_callbacks import context_of, tell_error_elsewhere
-from .sub_agents import DelegatedRuns, delegate, run_of_call
+from .sub_agents import DelegatedRuns, run_of_call
 
 if TYPE_CHECKING:
     from understudy.actors.actor.actor_cell import ActorCell
     from understudy.actors.tools.tool_call import CallTransaction, ToolCallTask
     from understudy.orchestration import Agent
-    from understudy.orchestration.agent.steps import Step
     from understudy.orchestration.definitions.port import ResumeOptions, RunOptions
     from understudy.orchestration.definitions.sub_agent import SubAgent
     from understudy.orchestration.journal.rows import JournalRow, Written
 
-    from .turn_findings import AboutTurn
 
 T = TypeVar("T")
-
-
-class FinishedCalls(Protocol):
-    """A batch of tool calls, as a record sees it."""
-
-    def finished(self) -> tuple[list[Executed], list[str]]:
-        """Begin no further call; return the results of the calls that are done, and the ids of the calls under way."""
-        ...
 
 
 class AgentRunRecord(RunRecord):
@@ -72,14 +63,13 @@ class AgentRunRecord(RunRecord):
         scope: the run's deadline and cancellation; gets the run's account, which draws from the one it had.
         host: keeps the run; told once of its end, on the thread that ends it, before the promise completes.
         cell: the agent's actor.
-        machine: the machine of a run that goes on; a new run's is made by its first driver.
+        machine: the machine of a run that goes on; a new run's is made in its first stay.
     """
 
     __slots__ = (
         "agent",
         "answered",
         "attempts",
-        "batch",
         "before",
         "checked",
         "counted_unfed",
@@ -110,20 +100,18 @@ class AgentRunRecord(RunRecord):
         self.agent = agent
         self.machine = machine
         self.step_order: ToolCallTask | None = None
-        """The tool call that the driver runs on its own thread."""
+        """The lone tool call that a work makes."""
         self.step_check: Hashable = None
-        """The question, as in `answered`, that the driver asks user code now, if the answer has a time limit."""
-        self.batch: FinishedCalls | None = None
-        """The tool calls that the driver runs at the same time."""
+        """The question, as in `answered`, that a work asks user code now, if the answer has a time limit."""
         self.delegated = DelegatedRuns()
         self.counted_unfed = False
         """Whether the account has the turn in `unfed`, because the run ended first."""
         self.is_streaming = False
         """Whether the model call that is under way shows its turn in pieces."""
         self.unfed: ModelTurn | None = None
-        """A turn that was paid for and not fed yet; the next driver does not ask for it again."""
+        """A turn that was paid for and not fed yet; the next work does not ask for it again."""
         self.answered: dict[Hashable, object] = {}
-        """Question -> the answer of user code, until the machine is fed with it; the next driver does not ask again."""
+        """Question -> the answer of user code, until the machine is fed with it; the next work does not ask again."""
         self.checked: dict[int, tuple[JsonObject, dict[str, object]]] = {}
         """Identity of a call's arguments -> the arguments as the model gave them, and as the tool takes them; of the last turn."""
         self.told_error = False
@@ -273,26 +261,13 @@ class AgentRunRecord(RunRecord):
         """Return the transaction of a call."""
         return StoredCallTransaction(self, order)
 
-    def delegate(self, order: ToolCallTask, sub_agent: SubAgent, task: str) -> Executed:
-        """Carry out a call of a sub-agent on this thread, which waits for the sub-agent's run."""
-        return delegate(self, order, sub_agent, self.run_of_call(order, sub_agent, task))
-
     def run_of_call(self, order: ToolCallTask, sub_agent: SubAgent, task: str) -> RunRecord:
         """Return the run that a call of a sub-agent is, which has not begun here."""
         with self.lock:
             paused = None if self.machine is None else self.machine.child(order.call.id)
         return run_of_call(self, order, sub_agent, task, paused, self.delegated)
 
-    # --- for the driver that holds `epoch`; each raises `Stale` to any other
-
-    def open(self, epoch: int) -> None:
-        """Make the machine, if this is the run's first driver; user code may run here, so it runs outside the lock."""
-        if self.machine is None:
-            history, system = self.prepared(epoch)
-            made = AgentRun(self.agent.run_spec, self.input, history=history, system=system, account=self.account)
-            with self.lock:
-                self._check(epoch)
-                self.machine = made
+    # --- for the work that holds `epoch`; each raises `Stale` to any other
 
     @property
     def opens_at_once(self) -> bool:
@@ -309,18 +284,6 @@ class AgentRunRecord(RunRecord):
             raise WrongReturn(f"the function given as system_prompt must return a string, got {found_instead(system)}")
         return history, system
 
-    def next_step(self, epoch: int) -> Step:
-        with self.lock:
-            self._check(epoch)
-            assert self.machine is not None
-            step = self.machine.next_step()
-            context = self.machine.state.context
-            if context is None or not context.news:
-                return step
-            facts = note_changes(self.log, context)
-        self.log.write_lines(facts)
-        return step
-
     def begin_step(
         self,
         epoch: int,
@@ -329,9 +292,10 @@ class AgentRunRecord(RunRecord):
         order: ToolCallTask | None = None,
         check: Hashable = None,
     ) -> None:
-        """Note the step that the driver is about to do, and its deadline."""
+        """Note the step that the work is about to do, and its deadline."""
         with self.lock:
-            self._check(epoch)
+            if epoch != self.epoch or self.phase != "running":  # as `_check`, without a call
+                raise Stale
             self.doing = doing
             self.step_since = time.monotonic()
             self.step_order = order
@@ -339,21 +303,15 @@ class AgentRunRecord(RunRecord):
             self.step_deadline = deadline
 
     def renew_step(self, epoch: int, deadline: float) -> None:
-        """Note that the step of the driver goes on, and its new deadline."""
+        """Note that the step of the work goes on, and its new deadline."""
         with self.lock:
             self._check(epoch)
             self.step_deadline = deadline
 
     def refuse_stale(self, epoch: int) -> None:
-        """Raise `Stale` to a driver that has the run no more."""
+        """Raise `Stale` to a work that has the run no more."""
         with self.lock:
             self._check(epoch)
-
-    def begin_batch(self, epoch: int, batch: FinishedCalls) -> None:
-        """Note the calls that the driver is about to run at the same time."""
-        with self.lock:
-            self._check(epoch)
-            self.batch = batch
 
     def note_answer(
         self, epoch: int, question: Hashable, answer: object, session: SessionOverlay | None = None
@@ -364,16 +322,6 @@ class AgentRunRecord(RunRecord):
             if session is not None:
                 session.commit()
             self.answered[question] = answer
-
-    def feed(self, epoch: int, do: Callable[[AgentRun], T]) -> T:
-        """Have `do` feed the machine with the answers to the questions so far; they are forgotten then."""
-        with self.lock:
-            self._check(epoch)
-            self.step_deadline = inf
-            assert self.machine is not None
-            fed = do(self.machine)
-            self.answered.clear()
-            return fed
 
     def keep(self, turn: ModelTurn) -> ModelTurn:
         """Keep a turn that was paid for until it is fed; if the run is over it is only counted."""
@@ -386,7 +334,7 @@ class AgentRunRecord(RunRecord):
         return turn
 
     def keep_summary(self, epoch: int, turn: ModelTurn) -> ModelTurn:
-        """Keep the answer to a request for a summary until it is fed; the answer to a stale driver is only counted."""
+        """Keep the answer to a request for a summary until it is fed; the answer to a stale work is only counted."""
         with self.lock:
             if self.is_held_at(epoch):
                 self.unfed = turn
@@ -404,21 +352,6 @@ class AgentRunRecord(RunRecord):
             safely(self, self.machine.write_off, partial)  # the call's own error is the one to tell
         else:
             self.account.forget_ahead()
-
-    def take_turn(self, epoch: int, turn: ModelTurn, about: AboutTurn) -> None:
-        """Feed the model's turn, and note the calls that have their result already."""
-        with self.lock:
-            self._check(epoch)
-            self.step_deadline = inf
-            machine = self.machine
-            assert machine is not None
-            before = refusals(machine.state)
-            if about or self.agent.callbacks:
-                machine.model_response(turn, **about)
-            else:  # its driver has checked the turn, and has asked no callback or rule that could change it since
-                machine.checked_response(turn)
-            facts = self.note_turn(turn, before)
-        self.log.write_lines(facts)
 
     def note_turn(self, turn: ModelTurn, before: tuple[int, int]) -> list[RunLogEntry]:
         """Note a turn that was fed, and the calls that have their result by it; returns the entries for their lines.
@@ -457,31 +390,9 @@ class AgentRunRecord(RunRecord):
         told = replace(turn, parts=(), refusal="") if self.holds_turns else turn
         return [(number, told), Dropped(number, told.text, by)]
 
-    def take_results(self, epoch: int, results: Sequence[Executed]) -> UnderstudyError | None:
-        """Commit the calls' changes of the session, in call order, and feed their results and pauses.
-
-        Returns:
-            The error of a sub-agent that ends this run and can go on itself: its call has no result. None if there is none.
-        """
-        with self.lock:
-            self._check(epoch)
-            self.step_deadline = inf
-            self.step_order = None
-            self.batch = None
-            stop = self.delegated.stopped_by(results, self.raised) if self.delegated else None
-            self._take(results if stop is None else [each for each in results if each[0].call_id != stop[0]])
-            return None if stop is None else stop[1]
-
+    @abstractmethod
     def _take(self, results: Sequence[Executed]) -> None:
-        """Feed results; call it under the lock."""
-        self.commit_changes(results)
-        assert self.machine is not None
-        for came, _ in results:  # before the results: a result may be the last one of the round, or end the run
-            if isinstance(came, Paused):
-                self.machine.child_paused(came.call_id, came.saved, came.pauses)
-        given = [came for came, _ in results if isinstance(came, ToolResult)]
-        if given:
-            self.machine.tool_results(given)
+        """Take results, and pauses of runs inside; call it under the lock."""
 
     def commit_changes(self, results: Sequence[Executed]) -> None:
         """Make what calls changed of the session a part of it, in their order; call it under the lock."""
@@ -504,11 +415,12 @@ class AgentRunRecord(RunRecord):
         if successor is not None:
             self.step_order = None
             self.step_check = None
-            self.batch = None
         return successor
 
     def remember(self, outcome: Complete[object], epoch: int) -> Callable[[], object] | None:
-        if self.lease is not None and self.has_unwritten and is_stored(self.lease):
+        if self.lease is None:
+            return None
+        if self.has_unwritten and is_stored(self.lease):
             # Before the memory: a process that goes on with the run must not have another answer than the memory.
             self.write_journal(epoch)
         return remember(self, outcome.messages, epoch)
@@ -529,17 +441,15 @@ class AgentRunRecord(RunRecord):
 
     def _let_go(self, given_up: bool) -> None:
         order, self.step_order = self.step_order, None
-        batch, self.batch = self.batch, None
-        safely(self, self._count_unfed)
-        if batch is not None:
-            safely(self, self._keep_batch, batch)
-        elif order is not None:
+        if self.unfed is not None:
+            safely(self, self._count_unfed)
+        if order is not None:
             safely(self, self._keep_call, order)
         if given_up and order is not None:
             order.leave()  # its scope is inside of the run's, which is cancelled next
 
     def _count_unfed(self) -> None:
-        """Count a turn that was not fed; the next driver of the run feeds it, and does not ask the model again."""
+        """Count a turn that was not fed; whoever goes on with the run feeds it, and does not ask the model again."""
         if self.unfed is not None and self.machine is not None and not self.counted_unfed:
             self.counted_unfed = True
             self.machine.prepay(self.unfed)
@@ -547,9 +457,6 @@ class AgentRunRecord(RunRecord):
     def _keep_call(self, order: ToolCallTask) -> None:
         came = order.settled()
         self._keep_finished(() if came is None else (came,), [order.call.id] if came is None else ())
-
-    def _keep_batch(self, batch: FinishedCalls) -> None:
-        self._keep_finished(*batch.finished())
 
     def _keep_finished(self, results: Sequence[Executed], cut_off: Sequence[str]) -> None:
         """Feed the results that had come when the run ended; a call that was under way then does not run again."""

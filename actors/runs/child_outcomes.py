@@ -60,7 +60,7 @@ class ChildOutcomes:
         if self.machine.state.children[position].phase != "pending":
             return self._told(position)
         inside = self.children.get(position)
-        if inside is not None and inside.record.promise.done:  # its driver has not heard of it yet
+        if inside is not None and inside.record.promise.done:  # the group has not heard of it yet
             error = inside.record.promise.error()
             return inside.record.promise.get() if error is None else error
         what = "did not begin" if inside is None else "was cancelled"

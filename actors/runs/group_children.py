@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from heapq import heappop, heappush
 from math import inf
 
-from understudy.actors.run_view.errors import safely
 from understudy.actors.run_view.log import ChildBegan
-from understudy.actors.threads.alarms import Alarm, ring_at
 from understudy.orchestration.runs.events import RunEvent
 from understudy.vocabulary.context.overlays import SessionOverlay
 from understudy.vocabulary.runs.outcomes import Outcome
@@ -24,10 +21,10 @@ class Inside:
     Args:
         record: the run.
         fact: the log entry of its start.
-        tell: tells the driver around it which position is over.
+        tell: tells the run around it which position is over.
 
     Attributes:
-        launched: whether it began. A driver that fails before that leaves it to the next one to begin it anew.
+        launched: whether it began. A stay that crashes before that leaves it to the next one to begin it anew.
     """
 
     __slots__ = ("_tell", "fact", "launched", "record")
@@ -39,7 +36,7 @@ class Inside:
         self._tell = tell
 
     def ended(self) -> None:
-        """Tell the driver around it that it is over; on the thread that ended it."""
+        """Tell the run around it that it is over; on the thread that ended it."""
         self._tell(self.fact.position)
 
 
@@ -99,37 +96,3 @@ class RetryTimes:
     def call_off(self, record: RunRecord) -> None:
         """Forget all: the run around the children is over."""
         self._moments.clear()
-
-
-class RetryAlarms:
-    """The alarms of children that are tried again, by position. An alarm rings on a thread of the pool.
-
-    Attributes:
-        due: positions whose alarm has rung.
-    """
-
-    __slots__ = ("_alarms", "due")
-
-    def __init__(self) -> None:
-        self._alarms: dict[int, Alarm] = {}
-        self.due: set[int] = set()
-
-    def set(self, moment: float, position: int, wake: Callable[[], object]) -> None:
-        """Call `wake` at a moment on the monotonic clock, unless the position has an alarm already."""
-        if position not in self._alarms:
-            self._alarms[position] = ring_at(moment, partial(self._ring, position, wake))
-
-    def _ring(self, position: int, wake: Callable[[], object]) -> None:
-        self.due.add(position)
-        wake()
-
-    def forget(self, position: int) -> None:
-        """Forget the alarm of a child that begins or is over."""
-        self.due.discard(position)
-        self._alarms.pop(position, None)
-
-    def call_off(self, record: RunRecord) -> None:
-        """Let no alarm ring any more: the run around the children is over."""
-        alarms, self._alarms = self._alarms, {}
-        for alarm in alarms.values():
-            safely(record, alarm.call_off)

@@ -33,9 +33,9 @@ from understudy.vocabulary.runs.outcomes import Outcome, Pause, PauseAnswer
 from .child_outcomes import ChildOutcomes
 from .child_runs import changes_of, saved_inner
 from .given_session import options_to_go_on
-from .group_children import ChildEnd, Inside, RetryAlarms, RetryTimes
+from .group_children import ChildEnd, Inside, RetryTimes
 from .host import RunHost
-from .ownership import RunDriver, Stale
+from .ownership import Stale
 from .record import RunRecord
 from .resumption import extend_group, retry_group, why_group_takes_none
 from .run_callbacks import context_of, tell_callbacks, tell_error_elsewhere
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from understudy.orchestration.definitions.port import ResumeOptions, RunOptions
     from understudy.orchestration.definitions.runner import Runner
     from understudy.orchestration.group.children import ChildOrder
-    from understudy.orchestration.group.group_run import GroupStep
     from understudy.orchestration.journal.rows import JournalRow, Written
     from understudy.vocabulary.messages import ToolCall
 
@@ -54,7 +53,7 @@ TOLD = 3  # Children whose ids the status has: there may be a thousand.
 
 
 class GroupRunRecord(RunRecord):
-    """One run of an orchestrator. Its driver holds no thread while children run: each tells it of its end.
+    """One run of an orchestrator. It holds no thread while children run: each tells it of its end.
 
     Args:
         run_id: unique in its system.
@@ -102,9 +101,9 @@ class GroupRunRecord(RunRecord):
         self.endings: dict[int, Outcome[object] | BaseException] = {}
         """Position -> how the last run there ended or paused."""
         self.news: deque[int] = deque()
-        """Positions of children that ended; appended by their threads, taken by the driver."""
-        self.retries: RetryAlarms | RetryTimes = RetryAlarms()
-        """Which retries are due; alarms wake the driver."""
+        """Positions of children that ended; appended by their threads, taken in a turn."""
+        self.retries = RetryTimes()
+        """Which retries are due."""
         self.told_error = False
         """Whether the callbacks have been told of the error that ends the run."""
         self.stopped: dict[int, RunRecord] = {}
@@ -210,7 +209,7 @@ class GroupRunRecord(RunRecord):
         return lines_of(self.link, self.group.callbacks)
 
     def tell_ending(self, epoch: int, ending: Outcome[object] | Exception) -> None:
-        """Tell the callbacks how the run is about to end, on the thread of the driver that holds `epoch`."""
+        """Tell the callbacks how the run is about to end, on the thread of the work that holds `epoch`."""
         if self.group.callbacks:
             self.begin_step(epoch, "telling callbacks of the end")
             self.told_error = isinstance(ending, Exception)
@@ -250,38 +249,17 @@ class GroupRunRecord(RunRecord):
             return None
         return self.group.tasks[self.machine.task_at(position)]
 
+    @abstractmethod
     def child_ended(self, position: int) -> None:
-        """Tell the driver that a child is over; on the thread that ended it."""
-        self.news.append(position)
-        self._wake()
+        """Hear that a child is over; on the thread that ended it."""
 
-    def wake_at(self, moment: float, position: int) -> None:
-        """Wake the driver when the time for a retry has come, unless an alarm is set already."""
-        assert isinstance(self.retries, RetryAlarms)
-        self.retries.set(moment, position, self._wake)
-
-    def _wake(self) -> None:
-        driver = self.driver
-        if driver is None:  # the run is over, or its next driver looks at all children
-            return
-        if isinstance(driver, Woken):
-            failure = safely(self, driver.wake)
-            if failure is not None:  # the driver would never hear of the child, and the run would never end
-                self.host.endings.cannot_go_on(self, failure, self.epoch)
-
-    # --- for the driver that holds `epoch`; each raises `Stale` to any other
+    # --- for the stay of `epoch`; each raises `Stale` to any other
 
     def look(self, epoch: int) -> None:
-        """Note that the driver has something to do."""
+        """Note that the run has something to do."""
         with self.lock:
             self._check(epoch)
             self.waits.look()
-
-    def next_step(self, epoch: int, *, only_new: bool = False) -> GroupStep:
-        """Return the next step, or only the new children of it; raises the error with which the run fails."""
-        with self.lock:
-            self._check(epoch)
-            return self.machine.next_step(only_new=only_new)
 
     def due_again(self, epoch: int) -> list[ChildOrder]:
         """Return the retries whose time has come."""
@@ -309,7 +287,7 @@ class GroupRunRecord(RunRecord):
         return inside
 
     def forget_unlaunched(self, epoch: int) -> None:
-        """Forget children that an earlier driver failed to launch; they are due still."""
+        """Forget children that an earlier stay failed to launch; they are due still."""
         with self.lock:
             self._check(epoch)
             lost = [position for position, inside in self.children.items() if not inside.launched]
@@ -414,11 +392,3 @@ class GroupRunRecord(RunRecord):
     @property
     def _why_cancelled(self) -> str:
         return f"run {self.run_id} of {self.group.id!r}, which it was a part of, is over"
-
-
-class Woken(RunDriver):
-    """A driver that is told when there is something to do."""
-
-    @abstractmethod
-    def wake(self) -> None:
-        """Have it look, on another thread."""

@@ -27,9 +27,9 @@ R_contra = TypeVar("R_contra", contravariant=True)
 
 
 class RunEndings(Protocol[R_contra]):
-    """Ends runs: the part of a host that drivers come to at the end of a run, and everyone who ends one early."""
+    """Ends runs: the part of a host that works come to at the end of a run, and everyone who ends one early."""
 
-    # --- called by the driver that holds `epoch`; does nothing for any other
+    # --- called by the work that holds `epoch`; does nothing for any other
 
     def complete(self, record: R_contra, outcome: Complete[object] | Incomplete, epoch: int) -> None:
         """End the run with its outcome."""
@@ -62,7 +62,7 @@ class RunEndings(Protocol[R_contra]):
     # --- called by anyone
 
     def cannot_go_on(self, record: R_contra, failure: BaseException, epoch: int) -> None:
-        """End a run that would never get a driver, because of a failure of the runtime's own."""
+        """End a run that would never go on, because of a failure of the runtime's own."""
         ...
 
     def cancel(self, record: R_contra, why: str = "", *, kept: bool = False) -> bool:
@@ -122,7 +122,7 @@ class RunHost(Protocol[R]):
         ...
 
     def drive(self, record: R, epoch: int, *, last: bool = False) -> None:
-        """Start a driver for a run; none if the run is over or in other hands."""
+        """Have a run begin, or go on from `epoch`; not if it is over or in other hands."""
         ...
 
     def tell_refused(self, runner: Runner[object], error: CircularAgentCall) -> None:
@@ -132,7 +132,7 @@ class RunHost(Protocol[R]):
     # --- ending
 
     def crashed(self, record: R, cause: BaseException, epoch: int) -> None:
-        """Fail the runner's actor, and give the run another driver, or end it."""
+        """Fail the runner's actor, and have the run go on, or end it."""
         ...
 
     def ended(self, record: R) -> None:

@@ -1,6 +1,6 @@
-"""Who owns a run in flight: its lock and epoch, its phase, and who drives it.
+"""Who owns a run in flight: its lock and epoch, its phase, and the work in hand.
 
-A driver holds the run at an epoch. A higher epoch takes the run away from that driver: its later results are refused with
+A work holds the run at an epoch. A higher epoch takes the run away from that work: its later results are refused with
 `Stale`, and its thread goes back to the pool whenever it returns.
 """
 
@@ -15,48 +15,44 @@ from understudy.vocabulary.runs.handles import RunPhase
 
 
 class Stale(BaseException):
-    """The run was taken away from this driver; it unwinds. Not an error: nobody outside the driver sees it."""
+    """The run is over, or was taken away from this work, which unwinds. Not an error: nobody outside the work sees it."""
 
 
-class RunDriver(Protocol):
-    """Who drives a run, from one epoch to the next."""
+class InHand(Protocol):
+    """The last work that a run began."""
 
     returned: bool
-    """Whether it holds no thread; one that was taken over may never let go of its own."""
-
-    def begin(self, *, last: bool) -> None:
-        """Begin, on another thread; with `last` the calling one has nothing more to do and may be used."""
-        ...
+    """Whether it holds no thread; one that hangs may never let go of its own."""
 
 
 class Ownership:
     """The part of a record that decides who may go on with the run. Nobody's code runs under the lock."""
 
-    __slots__ = ("doing", "driver", "epoch", "lock", "phase", "step_deadline", "step_since")
+    __slots__ = ("doing", "epoch", "in_hand", "lock", "phase", "step_deadline", "step_since")
 
     epoch: int
     phase: RunPhase
     doing: str
-    driver: RunDriver | None
-    """Who drives the run now."""
+    in_hand: InHand | None
+    """The last work that the run began in this stay; None before the first, and when the run is over."""
     step_since: float
     """When the step in hand began, on the monotonic clock."""
     step_deadline: float
-    """When the step in hand must be over, for the watchdog; infinite when the driver sees to it itself."""
+    """When the step in hand must be over, for the watchdog; infinite if the watchdog does not look after it."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.epoch = 0
         self.phase = "running"
         self.doing = "starting"
-        self.driver = None
+        self.in_hand = None
         self.step_since = time.monotonic()
         self.step_deadline = inf
 
-    # --- for the driver that holds `epoch`
+    # --- for the work that holds `epoch`
 
     def begin_step(self, epoch: int, doing: str, deadline: float = inf) -> None:
-        """Say what the driver is about to do, and until when; raises `Stale` to any other driver."""
+        """Say what the work is about to do, and until when; raises `Stale` to any other work."""
         with self.lock:
             self._check(epoch)
             self.doing = doing
@@ -64,7 +60,7 @@ class Ownership:
             self.step_deadline = deadline
 
     def hold(self, epoch: int) -> bool:
-        """Keep the run from being taken over while its driver ends it; False if it is over or in other hands already."""
+        """Keep the run from being taken over while its work ends it; False if it is over or in other hands already."""
         with self.lock:
             held = self.is_held_at(epoch)
             if held:
@@ -72,8 +68,8 @@ class Ownership:
             return held
 
     def _check(self, epoch: int) -> None:
-        """Raise `Stale` to any other driver; call it under the lock."""
-        # What `is_held_at` asks, without a call: a driver comes here several times a step, and may be too late each time.
+        """Raise `Stale` to any other work; call it under the lock."""
+        # What `is_held_at` asks, without a call: a work comes here several times a step, and may be too late each time.
         if epoch != self.epoch or self.phase != "running":
             raise Stale
 
@@ -84,7 +80,7 @@ class Ownership:
         return epoch == self.epoch and self.phase == "running"
 
     def take_over(self, epoch: int) -> int | None:
-        """Take the run away from the driver that holds `epoch`; call it under the lock.
+        """Take the run away from the stay of `epoch`; call it under the lock.
 
         Returns:
             The new epoch, or None if someone else was faster.
@@ -92,6 +88,6 @@ class Ownership:
         if not self.is_held_at(epoch):
             return None
         self.epoch += 1
-        self.driver = None
+        self.in_hand = None
         self.step_deadline = inf
         return self.epoch

@@ -31,7 +31,7 @@ from understudy.vocabulary.runs.outcomes import Complete, Outcome, Pause, PauseA
 from .error_facts import describe
 from .given_session import follow_session, hand_back, is_updated, values_of
 from .host import RunHost
-from .ownership import Ownership, RunDriver
+from .ownership import InHand, Ownership
 from .stored_session import StoredSession, has_to_save, load, save
 
 if TYPE_CHECKING:
@@ -49,10 +49,6 @@ T = TypeVar("T")
 NO_CONTEXT = contextvars.Context()
 LOOK = 0.05  # Seconds in which a run that waits for the store sees that it is over.
 WAITING = "waiting for the store"
-
-
-def _nothing() -> None:
-    """Do nothing: a run without a parent has no tie to undo."""
 
 
 class RunRecord(Ownership, ABC):
@@ -139,17 +135,17 @@ class RunRecord(Ownership, ABC):
         self.keeps_events = options.stream
         """Whether its journal keeps its events: somebody may read it now, or might have before it paused."""
         self.started_in: contextvars.Context = NO_CONTEXT
-        """The context variables of the code that began the run, and the run's own; each driver gets a copy."""
+        """The context variables of the code that began the run, and the run's own; each stay gets a copy."""
         self.caller_calls: CallerThreadCalls | None = None
         """Tool calls for the thread that waits for the run; None if no thread waits, or no tool needs it."""
         self.is_inner = False
         """Whether the run is a part of another run, which alone goes on with it after a pause."""
         self.in_resumed = False
         """Whether a run around it was resumed."""
-        self.detach: Callable[[], None] = _nothing
-        """Ends the tie to the cancellation of the run that this one was begun in."""
+        self.detach: Callable[[], None] | None = None
+        """Ends the tie to the cancellation of the run that this one was begun in; None without one."""
         self.crashes: tuple[BaseException, ...] = ()
-        """The exceptions at which its drivers failed, one after another."""
+        """The exceptions at which its works crashed, one after another."""
         self.ending: Outcome[object] | BaseException | None = None
         """How it ended, for its journal; None before that."""
         self.issued = ""
@@ -333,13 +329,13 @@ class RunRecord(Ownership, ABC):
         """
 
     def write_journal(self, epoch: int, begins: Sequence[ToolCall] = ()) -> None:
-        """Write into the journal, if the run has one, what changed since the last time; for the driver that holds `epoch`.
+        """Write into the journal, if the run has one, what changed since the last time; for the work that holds `epoch`.
 
         Blocks for the store.
 
         Args:
-            epoch: the driver's.
-            begins: tool calls that it is about to begin.
+            epoch: the work's.
+            begins: tool calls that are about to begin.
 
         Raises:
             Stale: the run is over or in other hands.
@@ -362,7 +358,7 @@ class RunRecord(Ownership, ABC):
                 part.written = written
 
     def through_outage(self, epoch: int, do: Callable[[], T]) -> T:
-        """Return what `do` returns, which asks a store, for the driver that holds `epoch`. Blocks for the store.
+        """Return what `do` returns, which asks a store, for the work that holds `epoch`. Blocks for the store.
 
         A run with a journal asks again while the store fails, and is left when its patience is over.
 
@@ -427,7 +423,7 @@ class RunRecord(Ownership, ABC):
         return self.stored is None and not self.is_inner and self.host.sessions.has_values
 
     def load_session(self, epoch: int) -> None:
-        """Have the run begin with what the store has for it, once; for the driver that holds `epoch`.
+        """Have the run begin with what the store has for it, once; for the work that holds `epoch`.
 
         Raises:
             Stale: the run is over or in other hands.
@@ -459,7 +455,7 @@ class RunRecord(Ownership, ABC):
         return not self.is_inner and not self.host.sessions.is_quick and has_to_save(self)
 
     def remember(self, outcome: Complete[object], epoch: int) -> Callable[[], object] | None:
-        """Store what the runner's memory keeps of a run that is done, for the driver that holds `epoch`.
+        """Store what the runner's memory keeps of a run that is done, for the work that holds `epoch`.
 
         Returns:
             A function to call at the moment in which the run ends; None if there is nothing left to do.
@@ -482,7 +478,7 @@ class RunRecord(Ownership, ABC):
         """Tell callbacks, on a lent thread, of the error of a run that was ended from outside."""
 
     def _let_go(self, given_up: bool) -> None:
-        """Let go of the step in hand when the run ends; `given_up` says whether its driver is still at it."""
+        """Let go of the step in hand when the run ends; `given_up` says whether a work is still at it."""
 
     # --- for code that is part of the run
 
@@ -502,12 +498,15 @@ class RunRecord(Ownership, ABC):
 
     # --- for anyone
 
-    def give_to(self, driver: RunDriver, epoch: int) -> bool:
-        """Note the driver of the run from now on; False if the run has ended, or was taken over since `epoch`."""
+    @abstractmethod
+    def begin(self, *, last: bool) -> None:
+        """Begin, or go on after a crash; with `last` the calling thread has nothing more to do and may be used."""
+
+    def give_to(self, epoch: int) -> bool:
+        """Have the time of the run count; False if the run has ended, or was taken over since `epoch`."""
         with self.lock:
-            if not self.is_held_at(epoch):
+            if epoch != self.epoch or self.phase != "running":
                 return False
-            self.driver = driver
             self.account.start(time.monotonic)
             return True
 
@@ -521,9 +520,9 @@ class RunRecord(Ownership, ABC):
         commit: Callable[[], object] | None = None,
         keep: Callable[[], object] | None = None,
     ) -> bool:
-        """End the run, or its stay here, and complete the promise; whatever drives it becomes stale.
+        """End the run, or its stay here, and complete the promise; its works become stale.
 
-        A driver that did not end the run itself is counted as given up until it comes back.
+        A work that did not end the run itself is counted as given up until it comes back.
 
         Args:
             ending: the outcome, or the error.
@@ -536,30 +535,46 @@ class RunRecord(Ownership, ABC):
         Returns:
             Whether this call ended it.
         """
-        with self.lock:
-            stale = epoch is not None and epoch != self.epoch
-            in_time = overdue is not None and self.step_deadline > overdue
-            if self.phase != "running" or stale or in_time:
-                return False
-            if commit is not None:
-                commit()
-            self.epoch += 1
-            self.phase = phase
-            self.keeps = keep is not None
-            doing, self.doing = self.doing, ""
-            self.step_deadline = inf
-            self.link.over = True  # first of all: code that hears of the end is no longer inside of the run
-            self.link.drop = None
-            # It refers to us: a run that is over should go at once, not at a garbage collection.
-            driver, self.driver = self.driver, None
+        stopped = self._stop(phase, epoch, overdue, commit, keeps=keep is not None)
+        if stopped is None:
+            return False
+        doing, in_hand = stopped
         # From here on nothing may keep the promise from completing: nobody else would ever complete it.
         try:
-            safely(self, self._wind_up, ending, doing, driver if epoch is None else None, keep)
+            safely(self, self._wind_up, ending, doing, in_hand if epoch is None else None, keep)
         finally:  # also at a Ctrl-C, which comes where a call ends
             self.complete(ending)
         if epoch is None:
             start_next_thread()  # a run around it may be next on this thread, and what that is at may go on for long
         return True
+
+    def _stop(
+        self,
+        phase: RunPhase,
+        epoch: int | None,
+        overdue: float | None,
+        commit: Callable[[], object] | None,
+        *,
+        keeps: bool,
+    ) -> tuple[str, InHand | None] | None:
+        """Have the run go on no more; returns what it was doing and its last work, or None if it is not to end."""
+        with self.lock:
+            stale = epoch is not None and epoch != self.epoch
+            in_time = overdue is not None and self.step_deadline > overdue
+            if self.phase != "running" or stale or in_time:
+                return None
+            if commit is not None:
+                commit()
+            self.epoch += 1
+            self.phase = phase
+            self.keeps = keeps
+            doing, self.doing = self.doing, ""
+            self.step_deadline = inf
+            self.link.over = True  # first of all: code that hears of the end is no longer inside of the run
+            self.link.drop = None
+            # It refers to us: a run that is over should go at once, not at a garbage collection.
+            in_hand, self.in_hand = self.in_hand, None
+            return doing, in_hand
 
     def complete(self, ending: Outcome[object] | BaseException) -> None:
         """Complete the promise: done callbacks of users run here."""
@@ -572,14 +587,14 @@ class RunRecord(Ownership, ABC):
         self,
         ending: Outcome[object] | BaseException,
         doing: str,
-        driver: RunDriver | None,
+        in_hand: InHand | None,
         keep: Callable[[], object] | None,
     ) -> None:
-        """Let go of all that the run holds, even if a part of that fails; `driver` may still be at work."""
+        """Let go of all that the run holds, even if a part of that fails; the work `in_hand` may still be at it."""
         safely(self, self.account.stop)
-        given_up = driver is not None and not driver.returned
-        if given_up and driver is not None:
-            safely(self, self.host.hung.abandon, driver, self, doing, self.step_since)
+        given_up = in_hand is not None and not in_hand.returned
+        if given_up and in_hand is not None:
+            safely(self, self.host.hung.abandon, in_hand, self, doing, self.step_since)
         safely(self, self._let_go, given_up)
         given = self.options.session
         if given is not None and is_updated(given):

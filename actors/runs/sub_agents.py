@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from understudy.actors.run_view.log import Delegated
 from understudy.actors.tools.results import rendered, result_of
 from understudy.actors.tools.tool_call import Executed, Paused, ToolCallTask, ToolRun
-from understudy.actors.waiting.graph import graph
 from understudy.errors import UnderstudyError
 from understudy.orchestration import Agent
 from understudy.orchestration.journal.places import place_of_call
@@ -114,20 +113,6 @@ def run_of_call(
     under_way[order.call.id] = child
     record.log.note(Delegated(order.call.id, child.log))
     return child
-
-
-def delegate(record: RunRecord, order: ToolCallTask, sub_agent: SubAgent, child: RunRecord) -> Executed:
-    """Carry out a call of a sub-agent on this thread, which waits for the run that the call is.
-
-    Raises:
-        CircularAgentCall: the sub-agent would wait for itself.
-        UnfinishedRun: its model stopped before its answer met a criterion.
-        UnderstudyError: whatever else its run ended with.
-    """
-    with graph.waiting(record.ancestry, child.link):
-        child.host.launch(child)  # its scope is inside of the call's: it ends at the latest with that
-        child.promise.wait()
-    return executed(order.record, order.call, sub_agent, child, child.promise.get())
 
 
 def executed(

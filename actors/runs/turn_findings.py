@@ -1,4 +1,4 @@
-"""What a driver tells the machine about a model's turn."""
+"""What a work finds out about a model's turn, for the machine."""
 
 from __future__ import annotations
 

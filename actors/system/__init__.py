@@ -4,9 +4,9 @@
 system: the one that was passed, the one that the calling code runs in, or the default one of the process.
 
 `ActorSystem` has one `Directory`, with the cell of every actor, and one `RunManager`, which is the host of all runs.
-The manager prepares a record, and launches it by a message to the actor of its agent, `AgentActor`. That actor starts
-a driver and is free again. From then on the drivers and the watchdog report to parts of the manager:
-`SystemRunEndings` completes, parks, fails or cancels the run, and `DriverCrashes` gives it another driver. A token
+The manager prepares a record, and launches it by a message to the actor of its agent, `AgentActor`. That actor has
+the run begin and is free again. From then on the works of the run and the watchdog report to parts of the manager:
+`SystemRunEndings` completes, parks, fails or cancels the run, and `RunCrashes` has it go on after a crash. A token
 comes to `PausedRuns`, which makes the record with which the run goes on.
 
 `spawn` adds actors of the user, agents and groups; `ActorRef`, `AgentRef` and `SupervisorRef` go out. `map` gives out

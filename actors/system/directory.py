@@ -59,7 +59,7 @@ class AgentActor(Actor[StartRun]):
     def on_receive(self, message: StartRun) -> None:
         if not isinstance(message, StartRun):
             raise TypeError(f"an agent's actor takes StartRun, got {type(message).__name__}")
-        # The record refuses the driver if the run has ended meanwhile.
+        # The record refuses it if the run has ended meanwhile.
         message.record.host.drive(message.record, message.epoch, last=True)
 
     def before_restart(self, error: BaseException, message: object) -> None:

@@ -13,6 +13,7 @@ from logging import ERROR, WARNING
 from math import inf
 from typing import TYPE_CHECKING, cast
 
+from understudy.actors.drivers.call_run import CallRun
 from understudy.actors.drivers.overdue_steps import see_to_step
 from understudy.actors.journal.kept_events import KeptEvents
 from understudy.actors.journal.run_journals import RunJournals
@@ -174,13 +175,13 @@ class Journaling:
         return is_accepted
 
     def end(self, record: RunRecord, ending: str, told: Outcome[object] | BaseException, epoch: int) -> None:
-        """Note that a run is about to end, for its driver. Blocks for the store; another failure than its own is logged.
+        """Note that a run is about to end, for a work of it. Blocks for the store; another failure than its own is logged.
 
         Args:
             record: of the run.
             ending: how it ends, in a word.
             told: its outcome or its error.
-            epoch: of the driver.
+            epoch: of the work.
 
         Raises:
             StoreError: the store failed for too long, and the run is left.
@@ -231,11 +232,11 @@ class Journaling:
             record.through_outage(epoch, partial(record.journal.journal.end, "complete", keep))
 
     def leave(self, record: RunRecord, *, at_its_end: bool = False) -> bool:
-        """Leave a run for a later process, because the system stops and is about to cancel it; False if its driver ends it."""
+        """Leave a run for a later process, because the system stops and is about to cancel it; False if a work ends it."""
         return record.journal is None or record.journal.journal.leave(at_its_end=at_its_end)
 
     def may_end(self, record: RunRecord) -> bool:
-        """Whether a run, which its driver is about to end, is not left; else it is about to be cancelled."""
+        """Whether a run, which a work is about to end, is not left; else it is about to be cancelled."""
         return record.journal is None or record.is_inner or record.journal.journal.may_end()
 
     def ended(self, record: RunRecord) -> None:
@@ -304,8 +305,8 @@ def _needs_journal(what: str) -> ValueError:
 def _is_journaled(record: RunRecord) -> bool:
     if record.is_inner or record.link.begun_in or record.turn_hold is not None:
         return False
-    if type(record) is AgentRunRecord:
-        return record.last_turn == inf
+    if isinstance(record, AgentRunRecord):
+        return record.last_turn == inf and not isinstance(record, CallRun)
     return isinstance(record, GroupRunRecord)
 
 
@@ -328,23 +329,27 @@ class SystemRunEndings(RunEndings[RunRecord]):
         self._late_saves = late_saves
         self._hung = hung
 
-    # --- called by the driver that holds the run
+    # --- called by the work that holds the run
 
     def complete(self, record: RunRecord, outcome: Complete[object] | Incomplete, epoch: int) -> None:
         stamp(outcome, record.run_id, lasting(record.session), record.artifacts.snapshot())
         if isinstance(outcome, Incomplete):
-            self.park(record, outcome, epoch)
-        else:
+            return self.park(record, outcome, epoch)
+        if record.journal is not None or record.turn_hold is not None:
             self._check_hold(record)
-            commit = record.remember(outcome, epoch)
-            self._save_session(record, epoch)
-            if not record.hold(epoch) or not self._journaling.may_end(record):
-                return
-            self._tokens.finish(record)
+        commit = record.remember(outcome, epoch)
+        self._save_session(record, epoch)
+        if not record.hold(epoch):
+            return None
+        if record.journal is not None and not self._journaling.may_end(record):
+            return None
+        self._tokens.finish(record)
+        if record.journal is not None or record.options.of_map:
             self._journaling.end_complete(record, outcome, epoch)
-            safely(record, self._tokens.over, record)
-            safely(record, record.cell.worked)
-            record.end(outcome, "complete", epoch=epoch, commit=commit)
+        safely(record, self._tokens.over, record)
+        safely(record, record.cell.worked)
+        record.end(outcome, "complete", epoch=epoch, commit=commit)
+        return None
 
     def park(self, record: RunRecord, outcome: NeedsApproval | NeedsInput | Incomplete, epoch: int) -> None:
         self._check_hold(record)
@@ -487,7 +492,7 @@ class SystemRunEndings(RunEndings[RunRecord]):
     def _abandon(
         self, record: RunRecord, error: UnderstudyError, phase: RunPhase, *, kept: bool, overdue: float | None = None
     ) -> bool:
-        """End a run from outside; its driver, if it is at work, is waited for no longer."""
+        """End a run from outside; its work, if one is under way, is waited for no longer."""
         keep = partial(self._error_tokens.give, record, error) if kept and not record.is_inner else None
         if not record.end(error, phase, overdue=overdue, keep=keep):
             return False

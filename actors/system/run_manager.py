@@ -14,8 +14,8 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from understudy.actors.cells.event_stream import EventStream
-from understudy.actors.drivers.call_run import CallRecord
-from understudy.actors.drivers.factory import driver_of, loaded_record, new_record
+from understudy.actors.drivers.call_run import CallRun
+from understudy.actors.drivers.factory import loaded_record, new_record
 from understudy.actors.journal.map_claims import NamedMaps
 from understudy.actors.journal.run_journals import RunJournals
 from understudy.actors.journal.run_owners import RunOwners
@@ -31,9 +31,9 @@ from understudy.actors.runs.record import RunRecord
 from understudy.actors.runs.watchdog import Watchdog, scope_of_run
 from understudy.actors.stores.database import Outage
 from understudy.actors.system.directory import Directory
-from understudy.actors.system.driver_crashes import DriverCrashes
 from understudy.actors.system.late_saves import LateSaves
 from understudy.actors.system.paused_runs import PausedRuns
+from understudy.actors.system.run_crashes import RunCrashes
 from understudy.actors.system.run_endings import Journaling, SystemRunEndings
 from understudy.actors.threads.slots import Slots, Taken
 from understudy.actors.tools.executor import Executors
@@ -130,11 +130,11 @@ class RunSettings:
 
 
 class RunManager(RunHost[RunRecord]):
-    """Keeps the runs of one system. Its parts end them, let paused ones go on, and deal with crashes of drivers.
+    """Keeps the runs of one system. Its parts end them, let paused ones go on, and deal with crashes.
 
     Args:
         prefix: what run ids begin with.
-        start: has an agent's actor start a driver for a run at an epoch; the actor calls `drive`, on this thread if that
+        start: has an agent's actor begin a run, or go on with it, at an epoch; the actor calls `drive`, on this thread if that
             has nothing more to do, which the last argument says.
         actors: the actors of the system.
         events: where crashes are told.
@@ -172,7 +172,7 @@ class RunManager(RunHost[RunRecord]):
         self.endings = endings
         self._lose, self._hurry = endings.lose, endings.hurry
         self._watchdog = Watchdog(endings.deadline_passed, endings.step_overdue)
-        self._crashes = DriverCrashes(events, endings, self._begin)
+        self._crashes = RunCrashes(events, endings, self._begin)
         self.paused = PausedRuns(self, self._tokens, actors, self._watchdog, endings.lose, self.journaling)
         self.app = settings.app
         self.sessions = settings.store.sessions
@@ -215,12 +215,10 @@ class RunManager(RunHost[RunRecord]):
                 return outer.root
         return link.run_id
 
-    def prepare_call(self, agent: Agent[object], call: ToolCall, options: RunOptions) -> CallRecord:
+    def prepare_call(self, agent: Agent[object], call: ToolCall, options: RunOptions) -> CallRun:
         """Make the record of one call of an agent's tool; `launch` starts it."""
         run_id = f"{self._prefix}-{next(self._numbers)}"
-        return CallRecord(
-            run_id, agent, call, options, scope_of_run(options.timeout), self, self._actors.cell_of(agent)
-        )
+        return CallRun(run_id, agent, call, options, scope_of_run(options.timeout), self, self._actors.cell_of(agent))
 
     def prepare_turn(self, runner: Runner[object], input: str | Sequence[Part], options: RunOptions) -> AgentRunRecord:
         """Make the record of a new run that ends its stay after one turn."""
@@ -280,22 +278,21 @@ class RunManager(RunHost[RunRecord]):
             self.endings.cannot_go_on(record, failure, record.epoch)
 
     def _begin(self, record: RunRecord, epoch: int, *, last: bool = False) -> None:
-        """Start a driver from `epoch` on for a run without one, or end the run."""
+        """Have a run begin, or go on from `epoch`, or end it."""
         try:
             self._start(record, epoch, last)
         except BaseException as failure:
             self.endings.cannot_go_on(record, failure, epoch)
 
     def drive(self, record: RunRecord, epoch: int, *, last: bool = False) -> None:
-        """Start a driver for `record`; none if the run is over or in other hands."""
-        driver = driver_of(record, epoch)
-        if record.give_to(driver, epoch):
-            driver.begin(last=last)
+        """Have a run begin, or go on; not if it is over or in other hands."""
+        if record.give_to(epoch):
+            record.begin(last=last)
 
     # --- crashes and ends
 
     def crashed(self, record: RunRecord, cause: BaseException, epoch: int) -> None:
-        """Fail the runner's actor, and give the run another driver, or end it."""
+        """Fail the runner's actor, and have the run go on, or end it."""
         self._crashes.handle(record, cause, epoch)
 
     def cancel_all(self, why: str, deadline: float) -> list[str]:
@@ -341,11 +338,14 @@ class RunManager(RunHost[RunRecord]):
 
     def ended(self, record: RunRecord) -> None:
         """Take a run off the books, even if a part of that fails; its record calls this once."""
-        safely(record, record.detach)
+        if record.detach is not None:
+            safely(record, record.detach)
         safely(record, self._watchdog.unwatch, record)
-        safely(record, self.conversations.leave, record)
+        if record.lease is not None:
+            safely(record, self.conversations.leave, record)
         safely(record, self._admission.leave, record)
-        self.journaling.ended(record)
+        if record.journal is not None:
+            self.journaling.ended(record)
 
     def find(self, run_id: str) -> RunRecord | None:
         """Return the record of a run that is under way here."""

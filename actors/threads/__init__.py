@@ -1,6 +1,6 @@
 """Threads, and what the rooms above build on them: nothing here knows of actors or runs.
 
-A piece of work comes to `pool.submit`: the cell of an actor, the driver of a run, an alarm, a call. An idle thread of the
+A piece of work comes to `pool.submit`: the cell of an actor, the turn or a work of a run, an alarm, a call. An idle thread of the
 pool takes it, or a new one is started, and calls its `run_turns` until that returns. Then the thread takes its next work,
 if `run_next_here` gave it some, or queued work, or parks; a parked thread ends after ten seconds. If no thread can be
 started, the work is told so by `refused`.

@@ -1,4 +1,4 @@
-"""The pool of threads. Its threads are plain ones, lent to work that cannot wait: a cell, the driver of a run, an alarm.
+"""The pool of threads. Its threads are plain ones, lent to work that cannot wait: a cell, a run, an alarm.
 
 A cell has a mailbox and a behaviour of its own and outlives failures, so no thread belongs to it. A pool thread takes a cell,
 runs it until its mailbox is empty, and parks.
@@ -30,7 +30,7 @@ ARRIVING = 2  # Threads that are started or woken at once; more would only wait 
 
 
 class Runnable(Protocol):
-    """Work for a pool thread: a cell, the driver of a run, an alarm, or a function."""
+    """Work for a pool thread: a cell, the turn or a work of a run, an alarm, or a function."""
 
     def run_turns(self) -> object:
         """Handle messages until there are none; must not raise."""

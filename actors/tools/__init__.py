@@ -1,9 +1,9 @@
 """Tool calls: where each one runs, until when, and which result the model gets.
 
-Each tool and each toolset has an `Executor`, an actor with seats; a call is its message. The driver of a run comes in with
-the calls of one turn. A lone call has its turn on the driver's own thread, by `execute`. Several calls become a
-`ToolBatch`, in which each call has a `LentTurn` on a lent thread, and the driver waits for all of them. Calls of a tool with `isolation="caller"` go to the thread that waits in `run`; calls of a tool with
-`isolation="process"` go to a worker process of the pool.
+Each tool and each toolset has an `Executor`, an actor with seats; a call is its message. The actor of a run comes in with
+the calls of one turn. A lone call has its turn on the thread of a work, by `execute`. Each of several is a `Call` with a
+`LentTurn` on a lent thread; nobody waits for it, and the run hears of its end. Calls of a tool with `isolation="caller"` go
+to the thread that waits in `run`; calls of a tool with `isolation="process"` go to a worker process of the pool.
 
 The executor of a tool with `max_parallel` has so many seats, that of a toolset one. A call without a seat waits in line,
 without a thread, and its time has not begun.

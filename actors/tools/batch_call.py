@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Self, cast
 from understudy.actors.cells.mailbox import Fate
 from understudy.actors.cells.seated_cell import Entered
 from understudy.actors.run_view.errors import timed_out
+from understudy.actors.run_view.log import Finished
 from understudy.actors.threads.alarms import ring_at
 from understudy.actors.threads.pool import Runnable, submit
 from understudy.actors.threads.promise import Promise
@@ -96,7 +97,7 @@ def _nobody(order: ToolCallTask) -> ToolUnavailable:
 
 
 class Call:
-    """One call of a round, over all its attempts. Its driver looks at the time; an alarm does for one that stood in line.
+    """One call of a round, over all its attempts. The run looks at the time; an alarm does for one that stood in line.
 
     Args:
         order: the call.
@@ -118,9 +119,11 @@ class Call:
         self.reply: Promise[object] = Promise()
         self._context = copy_context() if context is None else context
         self._lock = threading.Lock()
-        """Guards what `look` decides: the driver and an alarm may look at once."""
+        """Guards what `look` decides: the run and an alarm may look at once."""
         self._timed_out = 0
         self.has_begun = False
+        self.told: Finished | None = None
+        """The log entry of its end, if the log has that before the turn in which the run hears of it."""
         self._in_line = False
         self._wait: Wait | None = None
         """For a seat, in the graph of who waits for whom."""
@@ -181,7 +184,7 @@ class Call:
         self._lend_thread()
 
     def _look_at(self, moment: float | None) -> bool:
-        """Have an alarm look, for the driver does not know of this moment; without one the call ends here."""
+        """Have an alarm look, for the run does not know of this moment; without one the call ends here."""
         try:
             if moment is not None:
                 ring_at(moment, self.look)
@@ -221,7 +224,7 @@ class Call:
 
     @property
     def next_look(self) -> float:
-        """When the driver must look again; infinite if somebody else sees to it."""
+        """When the run must look again; infinite if somebody else sees to it."""
         order = self.order
         return inf if self._in_line or self.reply.done else next_look(order.deadline, order.gives_up_at)
 
@@ -249,7 +252,7 @@ class Call:
     def _warn(self, order: ToolCallTask) -> None:
         order.tell_overdue()
         order.warn()
-        if order.executor.seats is not None:  # it may have stood in line, and then the driver looks only by chance
+        if order.executor.seats is not None:  # it may have stood in line, and then the run looks only by chance
             self._look_at(order.gives_up_at)
 
     def _supersede(self, order: ToolCallTask) -> None:
@@ -270,7 +273,7 @@ class Call:
         """Wait for the call no longer, if it is not done."""
         order = self.order
         if not order.give_up_effect():  # its result is in the store, and comes in a moment
-            if order.overdue:  # nothing is due any more: the driver would look again and again
+            if order.overdue:  # nothing is due any more: the run would look again and again
                 order.gives_up_at = inf
             return
         if not self.reply.fail(why):

@@ -349,15 +349,13 @@ def _attempt_of(order: ToolCallTask) -> Callable[[], Executed]:
 
         return partial(run_in_process, order)
     arguments = checked_arguments(order)
-    if isinstance(tool, SubAgent):
-        return partial(order.record.delegate, order, tool, str(arguments["input"]))
     if tool.transactional:
         return partial(_transact, order, arguments, order.scope)
     return partial(_attempt, order, arguments, order.scope)
 
 
 def checked_arguments(order: ToolCallTask) -> dict[str, object]:
-    """Return the arguments as the tool takes them: as its driver has checked them, unless others took their place."""
+    """Return the arguments as the tool takes them: as the run has checked them, unless others took their place."""
     tool, given = order.tool, order.call.arguments
     # Taken out: an attempt that hangs may still hold what is in them, and another one begins with its own.
     checked = order.record.checked.pop(id(given), None)

@@ -29,7 +29,6 @@ from understudy.vocabulary.tools.definition import Tool
 
 if TYPE_CHECKING:
     from understudy.actors.actor.actor_cell import ActorCell
-    from understudy.orchestration.definitions.sub_agent import SubAgent
     from understudy.vocabulary.context.account import Account
     from understudy.vocabulary.context.ancestry import Ancestry
     from understudy.vocabulary.context.artifacts import Artifacts
@@ -170,13 +169,9 @@ class ToolRun(AgentRunView, Protocol):
         """Have the agent's actor fail; the promise is done when it is decided whether that is restarted."""
         ...
 
-    def delegate(self, order: ToolCallTask, sub_agent: SubAgent, task: str) -> Executed:
-        """Carry out a call of a sub-agent on this thread, which waits for the run that the call is."""
-        ...
-
 
 class ToolCallTask:
-    """One call, the message of an executor. Its turn is taken by the run's driver, on a lent thread, or by the caller's thread.
+    """One call, the message of an executor. Its turn is taken by a work of the run, on a lent thread, or by the caller's thread.
 
     Attributes:
         attempts: how often the tool was called, also by those that this one follows.

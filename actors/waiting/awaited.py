@@ -166,7 +166,7 @@ class _Nobody:
 
 
 class Driving:
-    """Whether a driver is at work on a group; while it is, the group waits for nobody, for the driver may begin or end runs."""
+    """Whether a group has something to do; while it has, it waits for nobody, for it may begin or end runs."""
 
     __slots__ = ("at_work",)
 

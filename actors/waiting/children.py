@@ -13,7 +13,7 @@ from .waits import RaceWait, Wait
 
 
 class ChildWaits(ABC):
-    """The waits of one run. Each child that joins leaves once. Only the driver calls the other methods than `leave`."""
+    """The waits of one run. Each child that joins leaves once. Only the run calls the other methods than `leave`."""
 
     __slots__ = ()
 
@@ -31,10 +31,10 @@ class ChildWaits(ABC):
         """Wait no longer for a child; any thread may call it."""
 
     def look(self) -> None:  # noqa: B027 (only a race is concerned)
-        """Note that the driver has something to do."""
+        """Note that the run has something to do."""
 
     def settle(self) -> Sequence[Link]:
-        """Note that the driver has done what there was to do.
+        """Note that the run has done what there was to do.
 
         Returns:
             A way from the run to itself, if it can never go on: its second link is the child that it waits for. Else nothing.
@@ -60,7 +60,7 @@ class EachChild(ChildWaits):
 
 
 class FirstChild(ChildWaits):
-    """Waits for any one child. It begins with the driver at work, and holds up others only after `settle`."""
+    """Waits for any one child. At first the run has something to do; it holds up others only after `settle`."""
 
     __slots__ = ("_wait",)
 

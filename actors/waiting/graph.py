@@ -181,10 +181,10 @@ class WaitGraph:
             wait.race.links.remove(link)
 
     def settle(self, wait: RaceWait) -> Sequence[Link]:
-        """Note that the driver has done its work, so that only the runs in the race can end it.
+        """Note that the waiter has done what there was to do, so that only the runs in the race can end it.
 
         Returns:
-            A way from the waiter to itself, if all those runs are stuck: then the driver has work again, and counts as at
+            A way from the waiter to itself, if all those runs are stuck: then the waiter has something to do, and counts as at
             work until it settles again. Else nothing.
         """
         driving = wait.race.driving

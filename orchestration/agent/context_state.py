@@ -12,7 +12,7 @@ ContextKind: TypeAlias = Literal["pruned", "summarized", "failed", "dropped"]
 
 @dataclass(frozen=True, slots=True)
 class ContextChange:
-    """What a compaction did, until its driver has told it."""
+    """What a compaction did, until it is told."""
 
     kind: ContextKind
     messages_before: int = 0
@@ -105,7 +105,7 @@ class ContextState(_Unsaved):
     overflows: int = 0
     """How often the model refused the present turn's request as too long; 2 if the run cannot go on by itself."""
     news: list[ContextChange] = field(default_factory=list[ContextChange])
-    """The changes since the driver last asked."""
+    """The changes that are not told yet."""
 
     @property
     def is_summing(self) -> bool:

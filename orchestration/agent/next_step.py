@@ -173,7 +173,7 @@ def _work_round(
 ) -> CallTools | AwaitApproval | AwaitInput | None:
     admit(spec, state, account, round_)
     if spec.watched and round_.is_complete():
-        end_if_failed(spec, state)  # done by `review` already, unless the driver did not call it
+        end_if_failed(spec, state)  # done by `review` already, unless nobody called that
     close_if_complete(state)
     if state.round is None:
         return None

@@ -1,8 +1,8 @@
 """`AgentRun`: every decision of an agent's run, without a thread, clock or network.
 
-A driver asks for the `next_step`, does it, and feeds the result back. Until then `next_step` returns the same step,
-also in another process after `to_json` and `from_json`. A feed that was not asked for raises `ProtocolViolation` and
-changes nothing. A run at a limit has not ended: `next_step` raises until `extend` raises the limit.
+The runtime, or code of your own, asks for the `next_step`, does it, and feeds the result back. Until then `next_step`
+returns the same step, also in another process after `to_json` and `from_json`. A feed that was not asked for raises
+`ProtocolViolation` and changes nothing. A run at a limit has not ended: `next_step` raises until `extend` raises the limit.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class AgentRun:
         history: earlier messages, oldest first.
         system: the system prompt, if a function of the agent's makes it.
         budget: a limit for this run, besides the spec's budget.
-        account: the account that the run spends from, made by a driver; it has the budgets already.
+        account: the account that the run spends from, made by the runtime; it has the budgets already.
 
     Attributes:
         spec: the agent's rules and limits.
@@ -141,7 +141,7 @@ class AgentRun:
     # --- what to do next
 
     def next_step(self) -> Step:
-        """Return the step that the driver must do now; the same step until its result is fed.
+        """Return the step that is due; the same step until its result is fed.
 
         Raises:
             MaxIterationsExceeded: a limit is reached; `extend` raises it.
@@ -218,7 +218,7 @@ class AgentRun:
     def checked_response(self, turn: ModelTurn) -> None:
         """Take a turn in which `fault_of_turn` found no fault, without problems, resolutions or approvals.
 
-        Like `model_response`, but does not check the turn again; for drivers that checked it and kept it to themselves.
+        Like `model_response`, but does not check the turn again; for code that checked it before.
 
         Raises:
             ProtocolViolation: no model call is pending, or the answer was not checked.
@@ -282,7 +282,7 @@ class AgentRun:
         return overflowed(self.spec, self.state, context, tokens, limit)
 
     def prepay(self, turn: ModelTurn) -> None:
-        """Count a turn that is fed later, by a driver that goes on with the run; it is not counted again then."""
+        """Count a turn that is fed later, when the run goes on; it is not counted again then."""
         self._account.prepay(counted(self._account, self.spec, self.state, turn))
 
     def is_prepaid(self, turn: ModelTurn) -> None:
@@ -341,7 +341,7 @@ class AgentRun:
     def unguarded(self) -> tuple[ToolCall, ...]:
         """Return the calls that callbacks must decide about, in call order; `guard` takes the decisions.
 
-        A call that a person approved is returned a second time. Calls run without `guard` if the driver never calls it.
+        A call that a person approved is returned a second time. Calls run without `guard` if it is never called.
         """
         return () if self.state.round is None else unguarded(self.state.round)
 
@@ -459,7 +459,7 @@ class AgentRun:
 
         Args:
             call_id: the call.
-            saved: the child's run as text; `child` returns it to the driver.
+            saved: the child's run as text, which `child` returns.
             pauses: the child's pauses, at least one.
 
         Raises:
@@ -474,7 +474,7 @@ class AgentRun:
 
         Args:
             call_id: the call.
-            saved: the child's run as text; `child` returns it to the driver.
+            saved: the child's run as text, which `child` returns.
 
         Raises:
             ProtocolViolation: the call is not pending.
@@ -586,7 +586,7 @@ class AgentRun:
 
     @property
     def account(self) -> Account:
-        """The account that the run spends from; for its driver."""
+        """The account that the run spends from; for the runtime."""
         return self._account
 
     @property

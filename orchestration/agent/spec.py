@@ -70,10 +70,10 @@ class RunSpec:
     model: str = ""
     """The model string, or the type's name for a model object; part of the fingerprint only."""
     system: str | None = ""
-    """The system prompt; None if a function makes it: then the driver passes the text to `AgentRun`."""
+    """The system prompt; None if a function makes it: then `AgentRun` is passed the text."""
     tools: tuple[ToolSpec, ...] = ()
     approvals: Mapping[str, bool | None] = field(default_factory=dict[str, "bool | None"])
-    """Tool name -> whether a person must agree; None if a function decides: then the driver passes its verdict."""
+    """Tool name -> whether a person must agree; None if a function decides: then its verdict is fed with the turn."""
     asks: frozenset[str] = frozenset()
     """Names of the tools whose calls are questions: a person answers them, and they do not run."""
     sub_agents: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -84,7 +84,7 @@ class RunSpec:
     max_turns: int = DEFAULT_MAX_TURNS
     """How many model calls may be made; retries of the transport do not count."""
     criteria: bool = False
-    """Whether a text must meet a criterion to end the run; the driver asks the criteria and passes the reason."""
+    """Whether a text must meet a criterion to end the run; the reason is fed with the turn."""
     max_continues: int = DEFAULT_MAX_CONTINUES
     """How often the run answers a text that meets no criterion with `continue_message`."""
     continue_message: str = DEFAULT_CONTINUE_MESSAGE
@@ -97,13 +97,13 @@ class RunSpec:
     max_rejections: int = DEFAULT_MAX_REJECTIONS
     """How many turns in a row callbacks may reject with feedback."""
     watched: bool = False
-    """Whether callbacks see the results of a round before it is closed: the driver feeds `AgentRun.review`."""
+    """Whether callbacks see the results of a round before it is closed: `AgentRun.review` must be fed."""
     budget: Budget | None = None
     """The most that a run may spend. A run can start with less, and the limit can be raised."""
     priced_as: str = ""
     """The model's name in the price table: its model string, or the type's name for an unknown object."""
     output: OutputSpec | None = None
-    """The type of the answer; None for any text. The driver checks answers and passes the problem."""
+    """The type of the answer; None for any text. Answers are checked outside, and the problem is fed with the turn."""
     max_output_retries: int = DEFAULT_MAX_OUTPUT_RETRIES
     """How often the model reads the problem of an answer and is asked for another answer."""
     compaction: CompactionRule | None = None

@@ -99,7 +99,7 @@ class PausedChild:
     """A child run that waits for a person, or that was stopped and goes on without an answer."""
 
     saved: str
-    """The child's run as text, for its driver."""
+    """The child's run as text, from which it goes on."""
     pauses: tuple[Pause, ...]
     """The child's pauses; ids and paths begin at the child. Empty if the child goes on without an answer."""
     answers: dict[str, str | Decision | dict[str, Decision]] = field(

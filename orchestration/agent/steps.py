@@ -1,4 +1,4 @@
-"""The steps that an agent's machine asks of its driver, and the resolutions of invalid calls: two closed unions."""
+"""The steps that an agent's machine asks for, and the resolutions of invalid calls: two closed unions."""
 
 from __future__ import annotations
 

@@ -81,8 +81,8 @@ def refused_by(before: tuple[int, int], state: RunState) -> str:
 
     The last text of a run that ends as incomplete is not refused: its outcome has it.
     """
-    by_type, by_criteria = refusals(state)
-    return "output_type" if by_type > before[0] else "criteria" if by_criteria > before[1] else ""
+    by_type, by_criteria = before
+    return "output_type" if len(state.problems) > by_type else "criteria" if state.continues > by_criteria else ""
 
 
 def may_end(spec: RunSpec, turn: ModelTurn) -> bool:

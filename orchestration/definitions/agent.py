@@ -342,7 +342,7 @@ class Agent(TurnRunner[T_co]):
 
         A call is allowed, needs a person's approval, is a question to a person, names no tool that may be called, or has
         arguments that do not fit. Validators of the tools run on the calling thread. An approval rule that is a function is
-        not asked: its calls need approval, as in an `AgentRun` whose driver evaluates no rules.
+        not asked: its calls need approval, as in an `AgentRun` that is driven by hand without rules.
 
         Args:
             turn: the model's turn.

@@ -24,7 +24,7 @@ def hand_over(input: str) -> str:
     Args:
         input: the task, with all that is needed to do it; nothing else of this conversation is passed on
     """
-    raise RuntimeError("a sub-agent's call is a run: the driver of the run around it carries it out")
+    raise RuntimeError("a sub-agent's call is a run: the run around it begins it")
 
 
 class SubAgent(Tool[[str], str]):

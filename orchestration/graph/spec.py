@@ -41,13 +41,13 @@ class TaskSpec:
     when: str | None = None
     """A condition on tasks before it, without which it is skipped."""
     asks_when: bool = False
-    """Whether a function decides if it is skipped; the driver asks it."""
+    """Whether a function decides if it is skipped; the machine is told its answer."""
     for_each: str | None = None
     """A reference to a list; the task runs once for each item."""
     until: str | None = None
     """A condition on its own text; it runs again until it holds."""
     asks_until: bool = False
-    """Whether a function decides if it runs again; the driver asks it."""
+    """Whether a function decides if it runs again; the machine is told its answer."""
     max_repeats: int = 3
     """How often it runs again at most."""
 

@@ -1,7 +1,7 @@
 """Runs of several children: sequences, parallel groups, and the inputs of a `map`.
 
-A driver makes a `SequenceRun` or `ParallelRun` of a `GroupSpec` and an input, and asks for the `next_step`. The step
-names children to run, or says that the group waits for a person, or is done. The driver runs the children and reports
+The runtime makes a `SequenceRun` or `ParallelRun` of a `GroupSpec` and an input, and asks for the `next_step`. The step
+names children to run, or says that the group waits for a person, or is done. The runtime runs the children and reports
 each one: done, failed, paused, or at a limit. The machine then decides which children run next, and whether the
 others still count; of a parallel group, a `MergeRule` decides that, which merges of futures share. The outcome is made of
 the children's results.

@@ -158,7 +158,7 @@ class ChildRuns(ABC, Generic[Spec, State]):
 
         Args:
             position: the child's position.
-            saved: the child's run as text, for its driver.
+            saved: the child's run as text, from which it goes on.
             failure: the limit, in words that can be saved.
             error: the exception itself.
 
@@ -178,7 +178,7 @@ class ChildRuns(ABC, Generic[Spec, State]):
 
         Args:
             position: the child's position.
-            saved: the child's run as text, for its driver.
+            saved: the child's run as text, from which it goes on.
             pauses: the child's pauses, at least one.
 
         Raises:
@@ -316,7 +316,7 @@ class ChildRuns(ABC, Generic[Spec, State]):
             raise ProtocolViolation(f"at a limit stand {self._limited or 'none'}, not {sorted(raised)}")
         check_texts("raised", raised)
 
-    # --- for the driver
+    # --- for the runtime
 
     @property
     def spec(self) -> Spec:

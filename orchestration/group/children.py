@@ -20,7 +20,7 @@ ChildPhase: TypeAlias = Literal["pending", "paused", "limit", "done", "failed"]
 @fast_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildResult:
-    """The result of a complete child run, reported by its driver."""
+    """The result of a complete child run, as it is reported."""
 
     text: str = ""
     combined_text: str | None = None
@@ -77,7 +77,7 @@ class ChildState:
 
     phase: ChildPhase = "pending"
     begun: bool = False
-    """Whether the driver was told to run the child and has not reported it yet; it counts against `max_parallel`."""
+    """Whether the machine gave the child out to run and has no report of it yet; it counts against `max_parallel`."""
     paused: PausedChild | None = None
     """The child's saved run, from a pause, a limit or a failure that may pass until the next report."""
     result: ChildResult | None = None
@@ -126,7 +126,7 @@ class ChildOrder:
 class RunChildren:
     """Run `children`, all at the same time; report each with `child_done`, `child_failed` or `child_paused`.
 
-    Asked again, the machine repeats the children that are not reported yet; the driver knows which it has started.
+    Asked again, the machine repeats the children that are not reported yet; the runtime knows which it has started.
     """
 
     children: tuple[ChildOrder, ...]

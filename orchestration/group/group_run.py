@@ -20,7 +20,7 @@ from .state import GroupState
 
 @dataclass(frozen=True, slots=True)
 class GroupDone:
-    """Nothing is left to do; the driver does not wait for children that still run."""
+    """Nothing is left to do; nobody waits for children that still run."""
 
     outcome: Complete[str] | Incomplete
 
@@ -85,7 +85,7 @@ class GroupRun(ChildRuns[Spec, State]):
     # --- what to do next
 
     def next_step(self, *, only_new: bool = False) -> GroupStep:
-        """Return the step that the driver must do now; the same step until a report is fed.
+        """Return the step that is due; the same step until a report is fed.
 
         Args:
             only_new: return only the children that no earlier step had, maybe none. This takes the same time however

@@ -65,7 +65,7 @@ class MapRun:
         self._early: dict[int, Answered] = {}
         """Index -> an answer that waits for earlier answers; empty unless answers are ordered."""
         self.failure: MapFailure | None = None
-        """The failure that ends the map; the driver cancels the other runs."""
+        """The failure that ends the map; the runtime cancels the other runs."""
 
     def next_step(self) -> MapStep:
         """Return the next step; the same step until a report is fed."""

@@ -41,7 +41,7 @@ def totals_of(state: GroupState) -> Totals:
 
 
 def incomplete(runner_id: str, state: GroupState) -> Incomplete:
-    """Return the outcome of a run in which children stopped short of their end; the driver adds their last text."""
+    """Return the outcome of a run in which children stopped short of their end; the runtime adds their last text."""
     reasons = [child.failure.message for child in state.children if child.is_incomplete and child.failure is not None]
     return Incomplete(agent_id=runner_id, completion_reason="; ".join(reasons), **totals_of(state))
 

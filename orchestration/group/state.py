@@ -15,7 +15,7 @@ class GroupState:
     """The state of a group's run."""
 
     spending: Spending = field(default_factory=Spending)
-    """The spending of all runs inside of this one; the driver updates it."""
+    """The spending of all runs inside of this one; the runtime updates it."""
     input: str | tuple[Part, ...]
     children: list[ChildState]
     order: list[int] = field(default_factory=list[int])

@@ -129,7 +129,7 @@ def rows_of_result(
     """
     key = key_of_result(len(state.messages), result.call_id)
     rows, changes = [JournalRow(RESULT, key, written(_result(), result))], before.changes
-    if change or result.call_id in changes:  # an attempt of a driver before may have changed something
+    if change or result.call_id in changes:  # an attempt before a crash may have changed something
         rows.append(JournalRow(CHANGE, key, change))
         changes |= {result.call_id}
     return rows, before._replace(results={**before.results, result.call_id: result}, changes=changes)

@@ -178,7 +178,7 @@ class AgentLineState(LineState):
 
     @property
     def running(self) -> AgentRun:
-        """The machine of a run that was opened."""
+        """The machine of a run that was opened. Raises `ProtocolViolation` without one; each step asks `machine` first."""
         if self.machine is None:
             raise ProtocolViolation("the run is not open: Opened comes first")
         return self.machine
@@ -212,8 +212,10 @@ class AgentLineState(LineState):
                 account=self.account,
             )
         )
-        self.session.lay_under(event.session)
-        self.lay(event.changes)
+        if event.session:
+            self.session.lay_under(event.session)
+        if event.changes is not None:
+            self.lay(event.changes)
 
     def _migrated(self, event: Migrated) -> None:
         self._load(event.definition, event.state)
@@ -242,7 +244,7 @@ class AgentLineState(LineState):
         Raises:
             UnderstudyError: a limit or a budget does not allow it.
         """
-        step = self.running.next_step()
+        step = (self.machine or self.running).next_step()
         self.asked_for = step if isinstance(step, CallModel) else None
 
     def _turn_came(self, event: TurnCame) -> None:
@@ -252,7 +254,7 @@ class AgentLineState(LineState):
         self.turn_came = event.turn
 
     def _turn_taken(self, event: TurnTaken) -> None:
-        machine = self.running
+        machine = self.machine or self.running
         judged = event.problems is not None or event.resolutions is not None or event.approvals is not None
         if judged or event.met is not None or event.output_problem is not None:
             machine.model_response(
@@ -295,7 +297,7 @@ class AgentLineState(LineState):
     # --- a round of calls
 
     def _round_began(self, event: RoundBegan) -> None:
-        state = self.running.state
+        state = (self.machine or self.running).state
         admit(self.definition, state, self.account, current_round(self.definition, state, "a round that began"))
         self._look()
 
@@ -330,7 +332,7 @@ class AgentLineState(LineState):
             self._take_results()
 
     def _take_results(self, _: ResultsTaken | None = None) -> None:
-        machine = self.running
+        machine = self.machine or self.running
         state = machine.state
         if self.results and state.round is not None:
             results, self.results = self.results, {}

@@ -1,4 +1,4 @@
-"""Which errors a run can go on after: one table for all drivers."""
+"""Which errors a run can go on after: one table for all runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A paused run as text: its machine and the data of its driver. Loads pydantic: import it when needed."""
+"""A paused run as text: its machine and the data of its record. Loads pydantic: import it when needed."""
 
 from __future__ import annotations
 

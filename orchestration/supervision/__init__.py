@@ -9,7 +9,7 @@ the parent begins, halts or gives up the group. Commands come back: halt this me
 up, escalate. The `TABLE` has a transition for each phase of the group and each event. `group_state` is the state, and
 `group_events` has the events and commands.
 
-When a tool call is under way, its driver asks here what is due: wait, make the call again, warn it, or give it up.
+When a tool call is under way, its run asks here what is due: wait, make the call again, warn it, or give it up.
 
 The modules hold values and functions: no lock, thread or clock. The actors floor starts, stops and waits.
 """

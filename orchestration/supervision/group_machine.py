@@ -1,6 +1,6 @@
 """The supervision of a group as a machine: a table says which transition follows an event in which phase.
 
-The driver feeds events to `handle` under a lock, and carries out the commands outside of it. Time and chance come with the
+The supervisor feeds events to `handle` under a lock, and carries out the commands outside of it. Time and chance come with the
 events. A command to a member has the number of its round. When the group is begun, halted or given up, earlier begins and
 restarts are superseded: their rounds are gone, so answers to them are ignored, and a member asks `is_current` before it begins.
 """

@@ -442,7 +442,7 @@ def test_a_temporary_agent_is_not_restarted(system: us.ActorSystem) -> None:
     assert finished(system.ref("cashier").run("hi")).text == "ok"
 
 
-def test_what_a_driver_fails_of_that_was_taken_over_does_not_fail_its_agent(system: us.ActorSystem) -> None:
+def test_what_a_work_fails_of_whose_run_is_over_does_not_fail_its_agent(system: us.ActorSystem) -> None:
     entered, gate, returned = threading.Event(), threading.Event(), threading.Event()
 
     def prompt(context: us.RunContext) -> str:
@@ -457,7 +457,7 @@ def test_what_a_driver_fails_of_that_was_taken_over_does_not_fail_its_agent(syst
     assert handle.cancel()
     gate.set()
     assert returned.wait(WAIT)
-    eventually(lambda: system.hung == 0, "the driver has come back")
+    eventually(lambda: system.hung == 0, "the work has come back")
 
     assert (figures(system, "shop/clerk").failed, figures(system, "shop/clerk").restarts) == (0, 0)
 

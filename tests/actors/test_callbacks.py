@@ -127,8 +127,7 @@ def test_a_run_asks_at_every_moment_in_order_and_never_on_the_thread_that_waits_
     assert watcher.seen[-1] == (outcome,)
 
 
-@pytest.mark.usefixtures("by_actors")
-def test_by_its_actor_a_run_with_criteria_tools_and_a_sub_agent_stays_on_one_thread() -> None:
+def test_a_run_with_criteria_tools_and_a_sub_agent_stays_on_one_thread() -> None:
     watcher, threads = Watcher(), list[int]()
 
     def note() -> str:
@@ -268,7 +267,7 @@ def test_every_result_is_seen_be_it_an_error_blocked_rejected_invalid_or_timed_o
     assert {"sku": 1} not in asked  # only calls that could run
 
 
-def test_a_single_call_that_hangs_is_seen_too_by_the_driver_that_follows() -> None:
+def test_a_single_call_that_hangs_is_seen_too_when_its_run_goes_on() -> None:
     held = threading.Event()
 
     @us.tool(timeout=0.01)

@@ -663,7 +663,7 @@ def test_whatever_many_threads_do_a_conversation_is_whole_turns_one_after_anothe
 
     with us.ActorSystem("shop") as system, ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(8)))
-        eventually(lambda: system.hung == 0, "no driver is left")
+        eventually(lambda: system.hung == 0, "no work is left")
 
     said: list[str] = []
     for conversation in conversations:

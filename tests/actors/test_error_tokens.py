@@ -16,6 +16,7 @@ from tests.support.http import OPENAI_REPLY
 from tests.support.scripts import WAIT, eventually, finished, incomplete, needs_input, results_of
 from tests.support.stores import DictStore
 from tests.support.wire_streams import as_events
+from understudy.actors.drivers.run_actor import AgentRunActor
 from understudy.actors.pauses import error_tokens
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 from understudy.vocabulary.context.scope import current_scope
@@ -381,6 +382,39 @@ def test_children_under_way_at_a_cancel_go_on_where_they_were(desk: Desk, anothe
     gate.open()
 
     assert (outcome.text, desk.noted) == ("2", ["a"])
+
+
+def test_a_sub_agent_that_a_cancel_ends_before_the_run_around_it_goes_on_where_it_was(
+    desk: Desk, another: Another, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, keep = Gate(), AgentRunActor._keep_settled  # pyright: ignore[reportPrivateUsage]
+    turns = [calls("note", word="a"), says("A draft.")]
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        if request.turn == 2 and not gate.entered.is_set():
+            gate()
+        return turns[request.turn - 1]
+
+    def end_those_inside_first(run: AgentRunActor) -> None:
+        for child in run.delegated.values():
+            assert child.host.endings.cancel(child)
+        keep(run)
+
+    monkeypatch.setattr(AgentRunActor, "_keep_settled", end_those_inside_first)
+    writer = desk.agent("writer").replace(model=FunctionModel(answer))
+    model = ScriptedModel([calls("writer", input="write"), says("Done.")])
+    lead = us.Agent("lead", model=model, sub_agents=[writer])
+    handle = lead.submit("go", system=another())
+    assert gate.entered.wait(WAIT)
+    handle.cancel()
+    error = handle.exception(WAIT)
+    assert isinstance(error, us.RunCancelled)
+
+    outcome = finished(lead.resume(error.token, system=another()))
+    gate.open()
+
+    assert [result.content for result in results_of(outcome)] == ["A draft."]
+    assert desk.noted == ["a"]
 
 
 def test_a_turn_that_was_paid_for_and_not_taken_is_taken_when_the_run_goes_on(another: Another) -> None:

@@ -235,7 +235,7 @@ def test_a_tool_that_is_gone_takes_its_executor_along(system: us.ActorSystem) ->
     assert [(name, figures.handled) for name, figures in tools_of(system, "other").items()] == [("look_up", 0)]
 
 
-def test_a_driver_that_comes_late_to_a_stopped_system_hears_that_the_tool_has_stopped() -> None:
+def test_a_work_that_comes_late_to_a_stopped_system_hears_that_the_tool_has_stopped() -> None:
     entered, gate, ran = threading.Event(), threading.Event(), list[str]()
 
     def answer(request: us.ModelRequest) -> us.ModelTurn:
@@ -253,5 +253,5 @@ def test_a_driver_that_comes_late_to_a_stopped_system_hears_that_the_tool_has_st
     gate.set()
 
     assert isinstance(handle.exception(WAIT), us.RunCancelled)
-    eventually(lambda: system.hung == 0, "the driver has come back")
+    eventually(lambda: system.hung == 0, "the work has come back")
     assert ran == []

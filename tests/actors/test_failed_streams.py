@@ -115,7 +115,7 @@ def test_a_run_that_is_ended_in_mid_turn_takes_back_what_was_shown(is_cancelled:
     tap.let(3)
 
 
-def test_a_turn_that_another_driver_takes_up_is_shown_once() -> None:
+def test_a_turn_that_is_taken_up_after_a_crash_is_shown_once() -> None:
     class FailsOnce(us.AgentCallback):
         failed = False
 

@@ -173,7 +173,7 @@ def test_a_child_that_has_not_begun_may_still_answer(system: us.ActorSystem) -> 
 
 
 class Hook(str):
-    """A key of a session that calls something when the driver of group g copies it, as it does to begin a child."""
+    """A key of a session that calls something when group g copies it, as it does to begin a child."""
 
     called: Callable[[], object]
 
@@ -195,7 +195,7 @@ def test_who_comes_to_wait_for_a_group_that_is_about_to_begin_a_child_is_not_ref
     def let_it_wait() -> None:
         if fail.is_set() and not wait.is_set():
             wait.set()
-            waits(2)  # b's: the driver is between the child that failed and the one to come
+            waits(2)  # b's: the group is between the child that failed and the one to come
 
     key = Hook("key")
     key.called = let_it_wait
@@ -276,7 +276,7 @@ def test_a_group_inside_is_a_child_like_any_other(system: us.ActorSystem) -> Non
     assert circular.path == ("inner", "b", "g", "inner")
 
 
-def test_a_circle_is_found_by_the_driver_that_follows_one_that_failed(
+def test_a_circle_is_found_after_a_turn_of_the_group_crashed(
     system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, go, crashes = Later(), threading.Event(), list[us.RunCrashed]()

@@ -450,7 +450,6 @@ def test_nothing_is_left_of_a_group_that_is_over(system: us.ActorSystem) -> None
     eventually(lambda: records() == 0, "no record is kept")
 
 
-@pytest.mark.usefixtures("by_actors")
 def test_the_actor_of_a_sequence_takes_no_other_thread_than_the_one_that_it_began_on(
     system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -468,7 +467,6 @@ def test_the_actor_of_a_sequence_takes_no_other_thread_than_the_one_that_it_bega
     assert len(submitted) == 1
 
 
-@pytest.mark.usefixtures("by_actors")
 def test_a_group_that_is_over_leaves_nothing_to_the_garbage_collector(system: us.ActorSystem) -> None:
     task = us.Task("t", echo("t"), when=lambda tasks: True, until=lambda text: True)
     groups = [
@@ -490,12 +488,12 @@ def test_a_group_that_is_over_leaves_nothing_to_the_garbage_collector(system: us
     assert found < len(groups) * 10  # not one object a run
 
 
-# --- failures of drivers
+# --- crashes
 
 
 def writers(failures: int, count: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> us.ParallelAgent:
-    """Make a group whose driver fails so often when both children are done."""
-    left = [MemoryError("the group's driver hit a fault") for _ in range(failures)]
+    """Make a group that crashes so often when both children are done."""
+    left = [MemoryError("the group hit a fault") for _ in range(failures)]
 
     def failing_merge(results: Iterable[ChildResult]) -> tuple[dict[str, us.JsonValue], frozenset[str], frozenset[str]]:
         if left:
@@ -516,7 +514,7 @@ def writers(failures: int, count: Callable[[], object], monkeypatch: pytest.Monk
     return us.ParallelAgent("p", [child("a", "1"), child("b", "2")])
 
 
-def test_a_group_goes_on_after_its_driver_failed_and_no_child_runs_twice(
+def test_a_group_goes_on_after_it_crashed_and_no_child_runs_twice(
     system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session, crashes = us.SessionState(), list[us.RunCrashed]()
@@ -532,14 +530,14 @@ def test_a_group_goes_on_after_its_driver_failed_and_no_child_runs_twice(
     assert {type(crash.error) for crash in crashes} == {MemoryError}
 
 
-def test_a_group_whose_drivers_keep_failing_is_poison(system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_group_that_keeps_crashing_is_poison(system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(us.AgentCrashed) as caught:
         writers(99, lambda: None, monkeypatch).run("x", system=system, timeout=WAIT)
 
     assert [type(cause) for cause in caught.value.causes] == [MemoryError] * 3
 
 
-def test_a_failure_of_a_childs_driver_is_the_childs_own_affair(system: us.ActorSystem) -> None:
+def test_a_crash_of_a_child_is_the_childs_own_affair(system: us.ActorSystem) -> None:
     failures = iter([ZeroDivisionError("once")])
 
     def prompt(context: us.RunContext) -> str:

@@ -6,12 +6,13 @@ import contextlib
 import gc
 import threading
 import weakref
+from typing import Any
 
 import pytest
 
 import understudy as us
+from tests.support.gates import Gate
 from tests.support.scripts import WAIT, eventually, finished, results_of, scripted
-from understudy.actors.drivers.agent_driver import AgentDriver
 from understudy.actors.drivers.run_actor import AgentRunActor
 from understudy.actors.run_view.log import RunLog
 from understudy.actors.runs.agent_record import AgentRunRecord
@@ -66,21 +67,28 @@ def test_a_tool_may_run_an_agent_again_whose_run_it_cancelled() -> None:
     assert [r.content for r in results_of(outcome)] == ["ok"]
 
 
-def test_a_run_that_is_cancelled_while_its_driver_is_made_calls_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = ScriptedModel([says("ok")])
+@pytest.mark.parametrize("moment", ["give_to", "run_turns"])
+def test_a_run_that_is_cancelled_when_it_is_about_to_begin_calls_no_model(
+    moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, begin, tried = ScriptedModel([says("ok")]), getattr(AgentRunActor, moment), threading.Event()
+    begun = list[object]()
+
+    def cancelled_meanwhile(run: AgentRunActor, *given: Any) -> object:
+        assert run.host.endings.cancel(run)
+        begun.append(begin(run, *given))
+        tried.set()
+        return begun[0]
+
+    monkeypatch.setattr(AgentRunActor, moment, cancelled_meanwhile)
     with us.ActorSystem("shop") as system:
         agent = us.Agent("clerk", model=model)
         record = runs_of(system).prepare(agent, "go", RunOptions())
-        make = AgentDriver.__init__
-
-        def cancelled_meanwhile(driver: AgentDriver, record: AgentRunRecord, epoch: int) -> None:
-            record.host.endings.cancel(record)
-            make(driver, record, epoch)
-
-        monkeypatch.setattr(AgentDriver, "__init__", cancelled_meanwhile)
         AgentActor(weakref.ref(agent)).on_receive(StartRun(record))
 
-        assert record.driver is None
+        assert tried.wait(WAIT)
+        assert not begun[0]
+        assert record.in_hand is None
         assert model.requests == []
 
 
@@ -109,7 +117,6 @@ def test_a_run_begun_in_a_run_that_was_cancelled_is_not_in_flight_for_ever() -> 
     assert system.in_flight == 0
 
 
-@pytest.mark.usefixtures("by_actors")
 def test_calls_that_come_while_the_run_around_theirs_is_cancelled_keep_nothing_of_their_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -157,6 +164,37 @@ def test_calls_that_come_while_the_run_around_theirs_is_cancelled_keep_nothing_o
         gc.enable()
 
 
+def test_a_sub_agent_that_ends_because_another_call_ended_the_run_is_not_the_cause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gate, end_round = Gate(), AgentRunActor._end_round  # pyright: ignore[reportPrivateUsage]
+
+    def end_round_late(run: AgentRunActor) -> None:
+        eventually(lambda: len(run.raised) == 2, "the sub-agent has ended too")
+        end_round(run)
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        if request.turn == 2:
+            gate()
+        return calls("look")
+
+    def pay() -> str:
+        assert gate.entered.wait(WAIT)
+        raise LookupError("no such account")
+
+    monkeypatch.setattr(AgentRunActor, "_end_round", end_round_late)
+    look = us.tool(name="look")(lambda: "seen")
+    inner = us.Agent("inner", model=FunctionModel(answer), tools=[look])  # it could go on, for it has done something
+    model = ScriptedModel([calls("inner", input="?") + calls("pay")])
+    outer = us.Agent("outer", model=model, sub_agents=[inner], tools=[pay], on_tool_error="raise")
+    with us.ActorSystem("shop") as system:
+        error = outer.submit("go", system=system).exception(WAIT)
+        gate.open()
+
+        assert isinstance(error, us.ToolError)
+        assert isinstance(error.__cause__, LookupError)
+
+
 def test_a_run_resumed_as_soon_as_its_last_event_is_told_stays_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
     gate, system = threading.Event(), us.ActorSystem("shop")
 
@@ -181,7 +219,7 @@ def test_a_run_resumed_as_soon_as_its_last_event_is_told_stays_in_flight(monkeyp
     eventually(lambda: system.in_flight == 0, "the resumed run ended")
 
 
-def test_a_driver_that_was_taken_over_is_counted_once_when_its_run_is_cancelled(
+def test_a_work_that_was_given_up_is_counted_once_when_its_run_is_cancelled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     gate, drive = threading.Event(), RunManager.drive
@@ -191,14 +229,14 @@ def test_a_driver_that_was_taken_over_is_counted_once_when_its_run_is_cancelled(
         gate.wait(WAIT)
         return "late"
 
-    def cancel_before_the_second(runs: RunManager, record: AgentRunRecord, epoch: int, *, last: bool = False) -> None:
+    def cancel_before_it_goes_on(runs: RunManager, record: AgentRunRecord, epoch: int, *, last: bool = False) -> None:
         if epoch > 0:
             runs.endings.cancel(record)
         drive(runs, record, epoch, last=last)
         taken_over.append(epoch)
 
     taken_over: list[int] = []
-    monkeypatch.setattr(RunManager, "drive", cancel_before_the_second)
+    monkeypatch.setattr(RunManager, "drive", cancel_before_it_goes_on)
     with us.ActorSystem("shop") as system:
         handle = scripted(calls("hang"), says("ok"), tools=[hang]).submit("go", system=system)
 

@@ -11,7 +11,7 @@ import pytest
 
 import understudy as us
 from tests.support.process_tools import place
-from tests.support.scripts import WAIT, finished, results_of
+from tests.support.scripts import WAIT, eventually, finished, results_of
 from understudy.testing import ScriptedModel, calls, says
 
 ran: list[str] = []
@@ -261,6 +261,28 @@ def test_a_validator_that_hangs_is_given_up_and_its_run_goes_on() -> None:
     assert result.content == "checking the arguments of check did not end in time"
     assert (hung, ran) == (1, [])
     assert len(model_of(agent).requests) == 2
+
+
+def test_a_validator_that_comes_back_after_it_was_given_up_brings_nobody_to_be_asked_again() -> None:
+    counted.gate, asked, system = threading.Event(), list[str](), us.ActorSystem("shop")
+
+    def is_large(call: us.ToolCall, ctx: us.RunContext) -> bool:
+        asked.append(call.name)
+        if len(asked) == 1 and counted.gate is not None:
+            counted.gate.set()
+            eventually(lambda: system.hung == 0, "the work of the validator is over")
+        return False
+
+    @us.tool(approval=is_large)
+    def order(sku: str) -> str:
+        return f"ordered {sku}"
+
+    with system:
+        agent = made(calls("check", sku="A") + calls("order", sku="B"), says("ok"), tools=[check, order])
+        outcome = finished(agent.run("go", system=system, timeout=WAIT))
+
+    assert [result.error_kind for result in results_of(outcome)] == ["bad_arguments", ""]
+    assert (asked, ran) == (["order"], [])
 
 
 def test_the_arguments_of_a_tool_in_a_process_are_checked_there_and_nowhere_else() -> None:

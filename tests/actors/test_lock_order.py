@@ -31,7 +31,7 @@ def test_no_two_locks_are_taken_in_opposite_orders() -> None:
     )
 
     assert done.returncode == 0, done.stdout[-4000:]
-    assert "AgentRunRecord -> RunLog" in done.stdout  # it was looked at
+    assert "AgentRunActor -> RunLog" in done.stdout  # it was looked at
 
 
 @pytest.mark.parametrize(

@@ -371,7 +371,7 @@ def test_a_run_that_ends_in_the_moment_of_its_turn_gives_the_slot_back(
         patched.setattr(AgentRunRecord, "begin_step", cancelled_meanwhile)
         handle = agent_with(tool, several(1)).submit("go", system=system)
         assert isinstance(handle.exception(WAIT), us.RunCancelled)
-        eventually(lambda: system.hung == 0, "its driver has come back")
+        eventually(lambda: system.hung == 0, "its work has come back")
     bench.gate.set()
 
     again = agent_with(tool, several(1), id="again").run("go", system=system, timeout=WAIT)

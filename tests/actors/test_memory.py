@@ -342,13 +342,13 @@ def test_a_run_that_is_cancelled_or_out_of_time_leaves_no_trace(
             assert handle.cancel()
         assert isinstance(handle.exception(WAIT), us.RunCancelled if timeout is None else us.RunTimedOut)
         go.set()
-        eventually(lambda: system.hung == 0, "its driver has come back")
+        eventually(lambda: system.hung == 0, "its work has come back")
 
     assert len(memory) == 0
 
 
 @pytest.mark.parametrize("kind", [us.InMemoryMemory, Notebook])
-def test_a_driver_whose_run_somebody_else_ended_stores_nothing(kind: type[us.Memory]) -> None:
+def test_a_work_whose_run_somebody_else_ended_stores_nothing(kind: type[us.Memory]) -> None:
     memory = kind()
     with us.ActorSystem("understudy") as system:
         record = runs_of(system).prepare(agent_with(memory), "go", RunOptions(conversation_id="c-42"))
@@ -682,7 +682,7 @@ def test_a_run_whose_memory_blocks_is_cancelled_at_once(method: str, gate: Gate)
         assert isinstance(handle.exception(0), us.RunCancelled)
         assert system.hung == 1
         gate.door.set()
-        eventually(lambda: system.hung == 0, "its driver has come back")
+        eventually(lambda: system.hung == 0, "its work has come back")
 
 
 def test_a_run_that_is_cancelled_while_it_waits_for_the_memory_does_not_use_it(gate: Gate) -> None:
@@ -694,7 +694,7 @@ def test_a_run_that_is_cancelled_while_it_waits_for_the_memory_does_not_use_it(g
         second = agent.submit("second", conversation_id="c-2", system=system)
         eventually(lambda: second.status().doing == "loading its conversation", "it waits for the memory")
         assert second.cancel()
-        eventually(lambda: system.hung == 0, "its driver has come back")
+        eventually(lambda: system.hung == 0, "its work has come back")
         gate.door.set()
 
         assert finished(first.result(WAIT)).text == "Yes."
@@ -711,7 +711,7 @@ def test_a_memory_that_hangs_ends_its_run(method: str, gate: Gate, monkeypatch: 
             agent.run("go", conversation_id="c-42", system=system, timeout=WAIT)
         assert system.hung == 1
         gate.door.set()
-        eventually(lambda: system.hung == 0, "its driver has come back")
+        eventually(lambda: system.hung == 0, "its work has come back")
 
 
 def test_a_memory_knows_how_long_it_may_take_and_that_nobody_wants_it_any_more(gate: Gate) -> None:

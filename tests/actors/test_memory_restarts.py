@@ -193,7 +193,7 @@ def test_a_run_that_is_cancelled_between_two_attempts_makes_no_other(
     assert handle.cancel()
 
     assert isinstance(handle.exception(WAIT), us.RunCancelled)
-    eventually(lambda: system.hung == 0, "its driver has come back")
+    eventually(lambda: system.hung == 0, "its work has come back")
     assert memory.calls == 1
 
 

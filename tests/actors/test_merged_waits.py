@@ -213,14 +213,14 @@ class Company:
         self.graph.join(wait, self.links[child])
 
     def leave(self, group: int, child: int) -> None:
-        """Have a child fail, and the driver hear of it."""
+        """Have a child fail, and the group hear of it."""
         race, wait = self.race(group)
         race.driven = wait.race.driving.at_work = True
         race.children.remove(child)
         self.graph.leave(wait, self.links[child])
 
     def settle(self, group: int) -> None:
-        """Have the driver be done, as often as there is a child that has to fail."""
+        """Have the group be done, as often as there is a child that has to fail."""
         race, wait = self.race(group)
         while True:
             race.driven = False
@@ -277,7 +277,7 @@ def go_through(size: int, steps: list[tuple[int, Tree]], which: Callable[[int], 
 
 
 def step_of_a_group(company: Company, which: Callable[[int], int]) -> None:
-    """Have a child begin or fail, or a driver be done; `which` chooses one of so many."""
+    """Have a child begin or fail, or a group be done; `which` chooses one of so many."""
     does = which(4)
     if does < 2 and (could_join := company.could_join()):
         company.join(*could_join[which(len(could_join))])
@@ -500,12 +500,12 @@ def test_a_group_that_is_driven_waits_for_nobody(group: tuple[Link, FirstChild])
 
     with process_graph.waiting((b,), link):  # another child may be about to begin
         assert [each.run_id for each in children.settle()] == ["g", "b", "g"]
-        with process_graph.waiting((run("other"),), link):  # its driver has something to do again
+        with process_graph.waiting((run("other"),), link):  # the group has something to do again
             children.leave(b)
             assert children.settle() == ()
 
 
-def test_a_group_waits_for_nobody_as_soon_as_its_driver_looks_again(group: tuple[Link, FirstChild]) -> None:
+def test_a_group_waits_for_nobody_as_soon_as_it_looks_again(group: tuple[Link, FirstChild]) -> None:
     link, children = group
     b = run("b", link)
     children.join(b)

@@ -462,13 +462,13 @@ def test_a_run_that_comes_to_its_end_after_it_was_left_goes_on_later(
     assert first.entered.wait(WAIT) and second.entered.wait(WAIT)
     record = runs_of(system).find(handles[0].run_id)
     assert record is not None
-    driver = record.driver
-    assert driver is not None
+    work = record.in_hand
+    assert work is not None
 
     def let_it_end(_: object) -> None:
         """Let the other run come to its end, on the thread that stops the system, before that cancels it."""
         first.open()
-        eventually(lambda: driver.returned, "the driver has done what it can")
+        eventually(lambda: work.returned, "the work has done what it can")
 
     handles[1].add_done_callback(let_it_end)
     system.stop(0.0)

@@ -125,7 +125,6 @@ def test_a_tool_that_blocks_who_tells_it_keeps_no_run_from_its_deadline(system: 
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["given up", "made again"])
-@pytest.mark.usefixtures("by_actors")
 def test_what_a_call_brings_in_the_moment_in_which_its_run_is_taken_away_is_not_taken(
     again: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

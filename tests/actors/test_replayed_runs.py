@@ -242,8 +242,13 @@ def always(self: object) -> bool:
 
 
 def taking(state: type[LineState], kind: type[e.RunEvent], take: Callable[[Any, Any], None]) -> Any:
-    """Have a state take an event in another way."""
-    return patch.object(state, "table", {**state.table, kind: take})
+    """Have a state that is replayed take an event in another way; the live run has states of the same class."""
+    real = state.table[kind]
+
+    def taken(self: LineState, event: e.RunEvent) -> None:
+        (real if self.is_live else take)(self, event)
+
+    return patch.object(state, "table", {**state.table, kind: taken})
 
 
 def without(state: type[LineState], kind: type[e.RunEvent], **fields: Any) -> Any:
@@ -268,6 +273,11 @@ FAULTS: Mapping[str, tuple[Callable[[us.ActorSystem], None], Any]] = {
     ),
     "spending is lost": (tree, patch.object(Tally, "add", nothing)),
     "a limit is lost": (budgets, without(GroupLineState, e.Extended, budget=None)),
+    "a turn is lost": (nested_runs, taking(AgentLineState, e.TurnTaken, nothing)),
+    "a round begins unnoticed": (nested_runs, taking(AgentLineState, e.RoundBegan, nothing)),
+    "a result is lost": (nested_runs, taking(AgentLineState, e.ResultCame, nothing)),
+    "a person's answer is lost": (approvals, taking(AgentLineState, e.Answered, nothing)),
+    "the run of a sub-agent that stopped is lost": (cut_calls, taking(AgentLineState, e.ChildStopped, nothing)),
     "an answer of a map is lost": (maps, taking(MapLineState, e.HandedOut, nothing)),
 }
 

@@ -92,9 +92,7 @@ def test_a_run_that_begins_and_finds_its_agent_stopped_has_no_token(desk: Desk, 
     assert error.token == ""
 
 
-def test_a_resumed_run_that_its_drivers_fail_of_is_resumed_when_the_fault_is_mended(
-    desk: Desk, another: Another
-) -> None:
+def test_a_resumed_run_that_keeps_crashing_is_resumed_when_the_fault_is_mended(desk: Desk, another: Another) -> None:
     faults = list[Exception]()
 
     class Broken(us.AgentCallback):

@@ -1,4 +1,4 @@
-"""The retries of a run: one number for its tools, its model's transport, its drivers and the runs inside of it."""
+"""The retries of a run: one number for its tools, its model's transport, its crashes and the runs inside of it."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_call_that_timed_out_is_not_repeated_once_the_run_has_no_retries(besid
     assert (len(attempts), run.retries_left) == (2, 0)
 
 
-# --- drivers
+# --- crashes
 
 
 def failing_prompt(asked: list[int]) -> us.Agent:
@@ -131,7 +131,7 @@ def failing_prompt(asked: list[int]) -> us.Agent:
     return us.Agent("clerk", model=FunctionModel(lambda request: says("ok")), system_prompt=prompt)
 
 
-def test_a_run_whose_driver_failed_gets_another_one_only_while_it_has_retries() -> None:
+def test_a_run_that_crashed_goes_on_only_while_it_has_retries() -> None:
     asked: list[int] = []
 
     with left(1), pytest.raises(us.AgentCrashed, match=f"failed 2 times.*attempt 2; {NO_RETRIES_LEFT}") as caught:
@@ -154,7 +154,7 @@ def test_a_crash_after_which_no_retry_is_left_is_told_as_the_runs_end(system: us
     assert [(event.crashes, event.poison) for event in heard] == [(1, False), (2, True)]
 
 
-def test_a_run_that_is_poison_takes_one_retry_for_each_driver_after_the_first() -> None:
+def test_a_run_that_is_poison_takes_one_retry_for_each_stay_after_the_first() -> None:
     with left(9) as run, pytest.raises(us.AgentCrashed, match="failed 3 times") as caught:
         failing_prompt([]).run("hi")
 
@@ -243,10 +243,10 @@ def test_an_agent_that_names_the_error_asks_again_and_nobody_above_it_does(syste
 
     assert "AgentCrashed: agent 'inner' failed 3 times" in results_of(outcome)[0].content
     assert (len(answers.requests), len(attempts)) == (6, 1)
-    assert run.retries_left == 20 - 3 - 2  # one in each driver's model call, and two more drivers
+    assert run.retries_left == 20 - 3 - 2  # one in each stay's model call, and two more stays
 
 
-def test_a_driver_that_failed_of_what_had_its_retries_gets_no_successor() -> None:
+def test_a_run_that_crashed_of_what_had_its_retries_does_not_go_on() -> None:
     inner, answers = overloaded(attempts=2)
     asked: list[int] = []
 

@@ -438,7 +438,7 @@ def test_calls_of_tools_that_race_are_as_many_as_allowed(system: us.ActorSystem)
 # --- what goes wrong
 
 
-def test_a_turn_is_counted_once_when_its_driver_crashes() -> None:
+def test_a_turn_is_counted_once_when_its_run_crashes() -> None:
     failures = [RuntimeError("once"), RuntimeError("twice")]
 
     class Guard(us.AgentCallback):

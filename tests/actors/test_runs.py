@@ -15,7 +15,6 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of, scripted
-from understudy.actors.drivers.agent_driver import AgentDriver
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.system.actor_system import runs_of
 from understudy.actors.threads import pool
@@ -222,7 +221,7 @@ def test_a_model_object_that_fails_in_a_way_of_its_own_fails_the_run_with_a_prov
     assert caught.value.provider == "FunctionModel"
 
 
-def test_a_run_whose_driver_fails_goes_on_from_where_it_was_and_its_sibling_never_notices() -> None:
+def test_a_run_that_crashes_goes_on_from_where_it_was_and_its_sibling_never_notices() -> None:
     asked: list[str] = []
     failures: Iterator[Exception | None] = iter([LookupError("first"), LookupError("second"), None])
 
@@ -257,11 +256,11 @@ def test_a_run_that_no_thread_can_be_had_for_ends_and_says_so(monkeypatch: pytes
     def no_thread(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    record = runs_of(us.ActorSystem("shop")).prepare(scripted(says("ok")), "go", RunOptions())
-    assert isinstance(record, AgentRunRecord)
+    system = us.ActorSystem("shop")
+    record = runs_of(system).prepare(scripted(says("ok")), "go", RunOptions())
     monkeypatch.setattr(pool, "pool", pool.ThreadPool())
     monkeypatch.setattr(threading.Thread, "start", no_thread)
-    AgentDriver(record, record.epoch).begin(last=False)
+    runs_of(system).drive(record, record.epoch)
 
     assert isinstance(record.promise.error(), us.AgentDown)
     assert "can't start new thread" in str(record.promise.error())
@@ -283,7 +282,7 @@ def test_a_run_ends_also_when_what_failed_it_cannot_be_told() -> None:
     assert isinstance(error.__cause__, Unspeakable)
 
 
-def test_a_run_that_keeps_failing_its_drivers_is_poison_and_ends_with_all_its_causes() -> None:
+def test_a_run_that_keeps_crashing_is_poison_and_ends_with_all_its_causes() -> None:
     attempts: list[int] = []
 
     def prompt(context: us.RunContext) -> str:
@@ -337,7 +336,6 @@ def test_a_run_that_is_over_needs_no_garbage_collector_to_go() -> None:
         gc.enable()
 
 
-@pytest.mark.usefixtures("by_actors")
 def test_a_loser_that_was_cancelled_at_a_tool_is_let_go_of_while_the_run_around_it_goes_on() -> None:
     entered, leave = threading.Event(), threading.Event()
 

@@ -428,7 +428,7 @@ def test_a_run_that_ends_while_it_is_stored_leaves_no_run_that_waits(
 
 
 @pytest.mark.parametrize("ending", ["outcome", "error"])
-def test_a_driver_that_has_the_run_no_more_leaves_its_text_in_the_store(
+def test_a_work_that_has_the_run_no_more_leaves_its_text_in_the_store(
     store: DictStore, system: us.ActorSystem, ending: str
 ) -> None:
     gate = Gate()

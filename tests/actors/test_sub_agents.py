@@ -363,7 +363,7 @@ def test_a_sub_agent_that_takes_too_long_is_ended_and_not_only_waited_for_no_lon
     assert first_result(outcome).content == "writer did not return within 0.2 s; it was given up"
 
 
-def test_a_sub_agent_whose_driver_fails_is_driven_again_and_the_call_goes_on() -> None:
+def test_a_sub_agent_that_crashes_goes_on_and_so_does_the_call() -> None:
     failures = [RuntimeError("a bug")]
 
     def prompt(context: us.RunContext) -> str:
@@ -512,10 +512,9 @@ def test_nesting_has_an_end() -> None:
     assert "RunError: runs may wait for one another 32 deep" in finished(agent.run("go")).text
 
 
-# --- threads, of runs that their actors drive
+# --- threads
 
 
-@pytest.mark.usefixtures("by_actors")
 def test_however_deep_sub_agents_are_only_the_innermost_holds_a_thread() -> None:
     asked, go = threading.Event(), threading.Event()
 
@@ -539,7 +538,6 @@ def test_however_deep_sub_agents_are_only_the_innermost_holds_a_thread() -> None
         assert finished(handle.result(WAIT)).text == "deep down"
 
 
-@pytest.mark.usefixtures("by_actors")
 def test_a_run_comes_back_at_once_when_code_that_goes_on_has_ended_its_sub_agent() -> None:
     waits = us.Task("step", one("step", us.BadReply("what?")), retries=1, backoff=(60.0, 60.0))
     steps = us.Workflow("steps", [waits])

@@ -264,7 +264,7 @@ def test_an_actors_message_that_hangs(system: us.ActorSystem) -> None:
 
 
 def clerk_with(*errors: Exception) -> us.Agent:
-    """Make an agent whose driver fails with each error, one after another, and which then says hello."""
+    """Make an agent whose run crashes with each error, one after another, and which then says hello."""
     left = list(errors)
 
     def prompt(context: us.RunContext) -> str:

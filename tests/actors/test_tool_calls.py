@@ -19,7 +19,6 @@ import pytest
 import understudy as us
 from tests.support.scripts import WAIT, eventually, finished, results_of, scripted
 from understudy.actors.cells.mailbox import Fate
-from understudy.actors.drivers import factory
 from understudy.actors.threads.promise import Promise
 from understudy.actors.tools import executor
 from understudy.actors.tools.tool_call import ToolCallTask
@@ -147,11 +146,7 @@ def test_what_a_hung_tool_brings_too_late_is_refused() -> None:
     assert (session["seen"], outcome.session["seen"]) == ("before", "before")
 
 
-@pytest.mark.parametrize("by_actor", [True, False], ids=["actor", "driver"])
-def test_what_a_hung_tool_brings_while_its_run_goes_on_is_refused_too(
-    by_actor: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(factory, "by_actor", by_actor)
+def test_what_a_hung_tool_brings_while_its_run_goes_on_is_refused_too() -> None:
     gate, system = threading.Event(), us.ActorSystem("ward")
 
     @us.tool(timeout=0.05)
@@ -164,7 +159,7 @@ def test_what_a_hung_tool_brings_while_its_run_goes_on_is_refused_too(
         if request.turn == 1:
             return calls("hang")
         gate.set()
-        eventually(lambda: system.hung == 0, "the first driver brought its result, and ended")
+        eventually(lambda: system.hung == 0, "the first work brought its result, and ended")
         return says("ok")
 
     agent = us.Agent("clerk", model=FunctionModel(answer), tools=[hang])

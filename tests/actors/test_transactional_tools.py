@@ -459,7 +459,7 @@ def test_a_call_whose_time_ended_during_its_commit_is_waited_for_without_another
     with shelf.system() as system:
         handle = caller(tool(takes_one, timeout=0.1), calls=2).submit("go", system=system)
         assert commit.begun.wait(WAIT)
-        is_left = "the driver does not look at the call that is being committed"
+        is_left = "nobody looks at the call that is being committed"
         eventually(
             lambda: any(each.order.overdue and not each.reply.done and each.next_look == inf for each in looked_at),
             is_left,

@@ -195,8 +195,8 @@ def test_answers_that_fit_only_in_part_are_refused_and_nothing_goes_on(another: 
 # --- pauses and faults
 
 
-def test_a_group_whose_driver_fails_while_it_is_stored_pauses_all_the_same() -> None:
-    faults, store = iter([SystemExit("a fault in the driver")]), DictStore()
+def test_a_group_that_crashes_while_it_is_stored_pauses_all_the_same() -> None:
+    faults, store = iter([SystemExit("a fault in the store")]), DictStore()
 
     def fail_once(method: str) -> None:
         for fault in faults if method == "put" else ():

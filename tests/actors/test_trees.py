@@ -20,7 +20,7 @@ from tests.support.nested import notes as all_notes
 from tests.support.scripts import WAIT, eventually, needs_approval, needs_input
 from tests.support.stores import DictStore
 from tests.support.tree_plays import answers_for, play
-from tests.support.tree_runners import GIVEN, Stage, let_group_drivers_fail, runner_of, tally
+from tests.support.tree_runners import GIVEN, Stage, crashing_groups, runner_of, tally
 from tests.support.trees import (
     AgentNode,
     Beat,
@@ -32,7 +32,6 @@ from tests.support.trees import (
     in_one_order,
     trees,
 )
-from understudy.actors.drivers import factory
 from understudy.orchestration.definitions.runner import Runner
 
 FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
@@ -59,13 +58,6 @@ class Notes:
     @property
     def counted(self) -> dict[str, int]:
         return dict(Counter(self.noted))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def failing_group_drivers() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patched:
-        let_group_drivers_fail(patched)
-        yield
 
 
 @pytest.fixture
@@ -240,7 +232,7 @@ def test_a_tree_on_real_threads_comes_to_what_it_comes_to_by_hand(
 
 @FEW
 @given(trees(settled=True), st.integers(0, 1_000_000), st.sets(st.integers(1, 25), min_size=1, max_size=2))
-def test_a_tree_comes_to_the_same_when_drivers_in_it_fail_and_nothing_is_done_twice(
+def test_a_tree_comes_to_the_same_when_runs_in_it_crash_and_nothing_is_done_twice(
     tree: Node, seed: int, stumbles: set[int]
 ) -> None:
     def answering(pauses: tuple[us.Pause, ...]) -> dict[str, us.PauseAnswer]:
@@ -248,7 +240,8 @@ def test_a_tree_comes_to_the_same_when_drivers_in_it_fail_and_nothing_is_done_tw
 
     hand, stage = play(runner_of(tree), seed, answering, session={GIVEN: 1}, live=True), Stage(stumbles, watched=True)
 
-    end, waited = by_runtime(runner_of(tree, stage), together=True, stored=False)
+    with crashing_groups(stage):
+        end, waited = by_runtime(runner_of(tree, stage), together=True, stored=False)
 
     event(f"faults: {stage.stumbled}")
     assert waited == [asked(pauses) for pauses in hand.pauses]
@@ -260,9 +253,9 @@ def has_children(node: Node) -> bool:
     return not isinstance(node, AgentNode)
 
 
-def told_of(tree: Node) -> tuple[str, dict[tuple[str, ...], list[list[str]]]]:
+def told_of(tree: Node, store: str | None) -> tuple[str, dict[tuple[str, ...], list[list[str]]]]:
     """Run a tree without answers; return what it came to, and what readers were told of the runs at each path."""
-    with us.ActorSystem("trees") as system:
+    with us.ActorSystem("trees", store=store) as system:
         handle = runner_of(tree).submit("Go", session={GIVEN: 1}, timeout=WAIT, system=system)
         events = list(handle.events(inner=True))
         error = handle.exception(WAIT)
@@ -276,18 +269,16 @@ def told_of(tree: Node) -> tuple[str, dict[tuple[str, ...], list[list[str]]]]:
     return re.sub(r"trees-[-0-9a-f]+", "a run", end), told
 
 
-@pytest.mark.usefixtures("by_actors")
 @FEW
 @given(trees(settled=True).filter(has_children).map(in_turn).filter(in_one_order))
-def test_a_tree_by_its_actors_comes_to_the_same_and_tells_the_same_as_by_its_drivers(tree: Node) -> None:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(factory, "by_actor", False)
-        by_drivers = told_of(tree)
-        patched.setattr(factory, "by_actor", True)
-        by_actors = told_of(tree)
+def test_a_tree_that_is_written_down_comes_to_the_same_and_tells_the_same_as_one_that_is_not(
+    tmp_path_factory: pytest.TempPathFactory, tree: Node
+) -> None:
+    here = told_of(tree, None)
+    written = told_of(tree, f"sqlite:///{tmp_path_factory.mktemp('trees')}/trees.db")
 
-    event(f"runs: {min(len(by_drivers[1]), 5)}")
-    assert by_actors == by_drivers
+    event(f"runs: {min(len(here[1]), 5)}")
+    assert written == here
 
 
 def agent_of(id: str, *beats: Beat) -> AgentNode:
@@ -324,7 +315,7 @@ FOUR_LEVELS = SequenceNode(
 )
 
 
-def test_a_tree_comes_to_the_same_wherever_a_driver_in_it_fails() -> None:
+def test_a_tree_comes_to_the_same_wherever_a_run_in_it_crashes() -> None:
     hand = play(runner_of(FOUR_LEVELS), 0, answers_for, session={}, live=True)
     expected = (said(hand.counted), [asked(pauses) for pauses in hand.pauses], hand.models, hand.tools)
 
@@ -332,7 +323,8 @@ def test_a_tree_comes_to_the_same_wherever_a_driver_in_it_fails() -> None:
     while stumbled:
         moment += 1
         stage = Stage({moment}, watched=True)
-        end, waited = by_runtime(runner_of(FOUR_LEVELS, stage), together=True, stored=False)
+        with crashing_groups(stage):
+            end, waited = by_runtime(runner_of(FOUR_LEVELS, stage), together=True, stored=False)
         stumbled = stage.stumbled > 0
-        assert stumbled or moment > 30, "these are all the moments"
+        assert stumbled or moment > 50, "these are all the moments"
         assert (said(end), waited, stage.models, stage.tools) == expected, f"the fault at moment {moment}"

@@ -99,7 +99,7 @@ def test_a_callback_of_a_run_that_timed_out_keeps_no_other_run_from_its_deadline
     gate, in_callback = threading.Event(), threading.Event()
 
     def hang(request: us.ModelRequest) -> us.ModelTurn:
-        gate.wait(3 * WAIT)  # longer than the test looks: a driver that comes back sees by itself that it is late
+        gate.wait(3 * WAIT)  # longer than the test looks: a work that comes back sees by itself that it is late
         return us.says("late")
 
     def slow_callback(_: us.RunHandle) -> None:

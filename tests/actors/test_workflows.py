@@ -12,9 +12,7 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, echo, eventually, finished, incomplete, needs_input
-from understudy.actors.runs.group_record import GroupRunRecord
 from understudy.orchestration.graph.run import GraphRun
-from understudy.orchestration.group.group_run import GroupStep
 from understudy.orchestration.runs.group_state import GroupLineState
 from understudy.orchestration.runs.state import Due
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
@@ -375,29 +373,21 @@ def test_only_true_and_false_answer_for_a_task(
 
 
 def fail_once_after(name: str, monkeypatch: pytest.MonkeyPatch, before: Callable[[], object] = bool) -> None:
-    """Let the driver or the actor of a workflow fail once, in the moment in which this task is done."""
-    faults = iter([SystemExit("a fault in the driver")])
-    next_step, due = GroupRunRecord.next_step, GroupLineState.due
+    """Let a turn of a workflow's actor crash once, in the moment in which this task is done."""
+    faults, due = iter([SystemExit("a fault in the turn")]), GroupLineState.due
 
-    def fail(machine: object) -> None:
+    def failing(state: GroupLineState, *, only_new: bool = False) -> list[Due]:
+        machine = state.machine
         assert isinstance(machine, GraphRun)
         for fault in faults if machine.tasks[name].status == "done" else ():
             before()
             raise fault
-
-    def failing(record: GroupRunRecord, epoch: int, *, only_new: bool = False) -> GroupStep:
-        fail(record.machine)
-        return next_step(record, epoch, only_new=only_new)
-
-    def failing_by_actor(state: GroupLineState, *, only_new: bool = False) -> list[Due]:
-        fail(state.machine)
         return due(state, only_new=only_new)
 
-    monkeypatch.setattr(GroupRunRecord, "next_step", failing)
-    monkeypatch.setattr(GroupLineState, "due", failing_by_actor)
+    monkeypatch.setattr(GroupLineState, "due", failing)
 
 
-def test_a_workflow_goes_on_after_its_driver_failed(system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_workflow_goes_on_after_a_turn_of_it_crashed(system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch) -> None:
     fail_once_after("one", monkeypatch)
     ran, crashes = ScriptedModel([says("one")]), list[us.RunCrashed]()
     tasks = [
@@ -412,7 +402,7 @@ def test_a_workflow_goes_on_after_its_driver_failed(system: us.ActorSystem, monk
     assert len(ran.requests) == 1
 
 
-def test_what_ended_while_a_driver_failed_is_not_forgotten(
+def test_what_ended_while_a_turn_crashed_is_not_forgotten(
     system: us.ActorSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go = threading.Event()

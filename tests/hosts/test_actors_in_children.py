@@ -310,7 +310,7 @@ def test_functions_stay_subscribed_in_the_child_and_actors_are_the_parents() -> 
         told, heard, slowly = [], [], []
         listener = system.spawn(Listener, name="listener")
         listener.ask("are you there?")
-        by_actor = system.subscribe(listener, us.ActorStarted)
+        by_listener = system.subscribe(listener, us.ActorStarted)
         by_function, by_slow = system.subscribe(hear, us.ActorStarted), system.subscribe(slow, us.ActorStarted, buffer=1)
         stopped = system.spawn(Counter, name="stopped")
         stopped.stop(timeout=10)
@@ -320,7 +320,7 @@ def test_functions_stay_subscribed_in_the_child_and_actors_are_the_parents() -> 
         def look():
             gate.set()  # the child's copy; who hangs at it in the parent does not exist here
             heard.clear()
-            assert not by_actor.is_active and by_function.is_active and by_slow.is_active
+            assert not by_listener.is_active and by_function.is_active and by_slow.is_active
             assert system.dead_letters() == () and system.health().dead_letters == 0
             system.spawn(Counter, name="born")
             stopped.tell("x")

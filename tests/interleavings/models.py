@@ -6,12 +6,13 @@ What they do themselves is one step; threads are switched in the code they call.
 
 from __future__ import annotations
 
+import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError
-from functools import partial
-from typing import cast
+from functools import partial, wraps
+from typing import Any, cast
 
 import pytest
 
@@ -19,10 +20,11 @@ import understudy as us
 from tests.support.promises import promises
 from understudy.actors.cells.cell import Cell
 from understudy.actors.cells.mailbox import Fate, MailboxQueue, Put
-from understudy.actors.drivers import factory
 from understudy.actors.drivers.overdue_steps import take_step_away
+from understudy.actors.journal.run_journal import JournalPart, RunJournal
 from understudy.actors.run_view.event_reader import events_of
 from understudy.actors.runs.agent_record import AgentRunRecord
+from understudy.actors.stores.runs import Claim, NewRun, RunRow, RunTable
 from understudy.actors.system.actor_system import runs_of
 from understudy.actors.threads import alarms
 from understudy.actors.threads import pool as pool_module
@@ -30,7 +32,10 @@ from understudy.actors.threads.pool import IDLE_SECONDS, ThreadPool, forget_thre
 from understudy.actors.threads.promise import Promise
 from understudy.actors.waiting.base_future import DerivedFuture
 from understudy.actors.waiting.merged_future import MergedFuture
+from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.definitions.port import RunOptions
+from understudy.orchestration.journal.put_together import put_together
+from understudy.orchestration.journal.rows import MESSAGE, RESULT
 from understudy.orchestration.supervision.call_time import GRACE
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
@@ -52,31 +57,19 @@ def come_to_rest() -> None:
     threading.Event().wait(LONG)
 
 
-# --- close against put
+def with_alarms(model: Callable[[], None]) -> Callable[[], None]:
+    """Return the model with alarms of its own, which look at the clock that is there when it runs."""
 
-
-def by_its_driver(model: Callable[[], None]) -> Callable[[], None]:
-    """Return a model whose runs go by drivers, as those with a store do."""
-
-    def program() -> None:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(factory, "by_actor", False)
-            model()
-
-    program.__name__ = model.__name__.removeprefix("_")
-    return program
-
-
-def by_its_actor(model: Callable[[], None]) -> Callable[[], None]:
-    """Return a model whose runs go by actors of their own, with alarms that ring on the scheduler's clock."""
-
+    @wraps(model)
     def program() -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(alarms, "_clockwork", alarms.AlarmClock(lambda: time.monotonic()))
             model()
 
-    program.__name__ = f"{model.__name__.removeprefix('_')}_by_actor"
     return program
+
+
+# --- close against put
 
 
 def put_against_drain() -> None:
@@ -207,7 +200,7 @@ def watch_against_stop() -> None:
 # --- quarantine against reply
 
 
-@by_its_driver
+@with_alarms
 def result_against_takeover() -> None:
     """Of a tool's result and the watchdog's verdict that it hangs, the run takes exactly one; the other is refused."""
     forget_threads()
@@ -254,8 +247,9 @@ def look_after_step(record: AgentRunRecord) -> None:
 # --- cancel against finish
 
 
-def _cancel_against_finish() -> None:
-    """A run that is cancelled while it comes to its end has one ending, told once, and is off the books."""
+@with_alarms
+def cancel_against_finish() -> None:
+    """A run that is cancelled while it comes to its end has one ending, told once, pays once, and is off the books."""
     forget_threads()
     system, asked, ended = us.ActorSystem("shop"), threading.Event(), list[bool]()
 
@@ -279,10 +273,12 @@ def _cancel_against_finish() -> None:
     assert ended.count(True) == (record.phase == "cancelled")
     assert isinstance(record.promise.error(), us.RunCancelled) == (record.phase == "cancelled")
     assert isinstance(list(events_of(record.log, inner=False))[-1], us.RunFailed) == (record.phase == "cancelled")
+    assert record.account.spending.all_turns == 1
     assert (system.in_flight, system.hung) == (0, 0)
 
 
-def _cancel_against_begin() -> None:
+@with_alarms
+def cancel_against_begin() -> None:
     """A run begun inside one that is cancelled meanwhile ends too, and none stays on the books."""
     forget_threads()
     system, begun = us.ActorSystem("shop"), list[us.RunHandle]()
@@ -302,16 +298,7 @@ def _cancel_against_begin() -> None:
     assert (system.in_flight, system.hung) == (0, 0)
 
 
-# --- the same of runs that go by their actors
-
-
-cancel_against_finish = by_its_driver(_cancel_against_finish)
-cancel_against_begin = by_its_driver(_cancel_against_begin)
-cancel_against_finish_by_actor = by_its_actor(_cancel_against_finish)
-cancel_against_begin_by_actor = by_its_actor(_cancel_against_begin)
-
-
-@by_its_actor
+@with_alarms
 def result_against_alarm() -> None:
     """Of a tool's result and the alarm that gives its call up, the run takes exactly one, and a call beside it has its own end."""
     forget_threads()
@@ -342,6 +329,144 @@ def result_against_alarm() -> None:
     assert len(model.requests) == 2
     assert completed == [None]
     assert (system.hung, system.in_flight) == (0, 0)
+
+
+# --- result against journal, and against the end
+
+
+class JournalTable:
+    """The rows of one run, in memory: each transaction is one step, and two of them never overlap."""
+
+    def __init__(self) -> None:
+        self.rows: dict[tuple[str, str], str] = {}
+        self.versions = list[dict[tuple[str, str], str]]()
+        """The rows as each transaction has left them."""
+        self._lock = threading.Lock()
+        self._is_over = False
+
+    def accept(self, run: NewRun, accepted: str, **_: object) -> Claim:
+        return Claim(1, 1)
+
+    def commit(
+        self, claim: Claim, rows: Sequence[RunRow], drop: Sequence[str], late: Callable[[], Iterable[RunRow]]
+    ) -> bool:
+        with self._lock:
+            if not self._is_over:
+                self.rows |= {(row.kind, row.name): row.body for row in (*rows, *late())}
+                self.versions.append(dict(self.rows))
+            return not self._is_over
+
+    def end(self, claim: Claim, ending: str, **_: object) -> bool:
+        with self._lock:
+            self._is_over = True
+            return True
+
+    def of_kind(self, kind: str) -> dict[str, Any]:
+        """Return the rows of a kind, by key."""
+        return {key: json.loads(body) for (each, key), body in self.rows.items() if each == kind}
+
+
+def journaled(system: us.ActorSystem, table: JournalTable, agent: us.Agent[str]) -> AgentRunRecord:
+    """Return a run that has not begun, and has its journal in `table`."""
+    record = runs_of(system).prepare(agent, "go", RunOptions())
+    assert isinstance(record, AgentRunRecord)
+    journal = RunJournal(cast("RunTable", table), record.run_id)
+    journal.accept(NewRun(record.run_id, "shop", "clerk", "here", None, None), "")
+    record.journal = JournalPart(journal, record.account)
+    return record
+
+
+@with_alarms
+def results_against_journal() -> None:
+    """Calls that end together are written once, each with what it changed, and before the model hears of them."""
+    forget_threads()
+    table, system, asked_with = JournalTable(), us.ActorSystem("shop"), list[int]()
+
+    @us.tool
+    def count(number: int, context: us.ToolContext[None]) -> str:
+        context.session[str(number)] = number
+        return str(number)
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        asked_with.append(len(table.versions))
+        return says("done") if request.turn > 1 else calls("count", number=1) + calls("count", number=2)
+
+    agent = us.Agent("clerk", model=FunctionModel(answer), tools=[count])
+    record = journaled(system, table, agent)
+    runs_of(system).launch(record)
+    come_to_rest()
+
+    outcome = record.promise.get()
+    assert isinstance(outcome, us.Complete)
+    assert sorted(told_by(record).values()) == list(results_in(outcome.messages).values()) == ["1", "2"]
+    for version, rows in enumerate(table.versions, 1):
+        saved = put_together(agent, "", {"": rows})
+        assert saved is not None
+        state = AgentRun.from_json(saved.machine, agent.run_spec).state
+        results = results_in(state.messages) if state.round is None else contents(state.round.results.values())
+        assert saved.session == {content: int(content) for content in results.values()}
+        assert len(results) == 2 or version < asked_with[1]
+    alone = {each["call_id"]: key for key, each in table.of_kind(RESULT).items()}
+    named = [each for each in table.of_kind(MESSAGE)["2"].get("results", ()) if isinstance(each, str)]
+    assert sorted(named) == sorted(alone), "a result is written twice"
+    assert all(key == f"2/{call_id}" for call_id, key in alone.items()), "a result is written after its round"
+
+
+@with_alarms
+def results_against_cancel() -> None:
+    """A run that is cancelled while its calls end keeps each result that was told or written, and no call is made again."""
+    forget_threads()
+    table, system, begun = JournalTable(), us.ActorSystem("shop"), threading.Event()
+
+    @us.tool
+    def count(number: int) -> str:
+        begun.set()
+        return str(number)
+
+    turns = [calls("count", number=1), calls("count", number=2) + calls("count", number=3), says("done")]
+    record = journaled(system, table, us.Agent("clerk", model=ScriptedModel(turns), tools=[count]))
+    at_end = list[dict[str, str]]()
+    record.promise.when_done(lambda: at_end.append(kept_by(record)))
+
+    def cancel() -> None:
+        begun.wait()
+        record.host.endings.cancel(record)
+
+    together(partial(runs_of(system).launch, record), cancel)
+    come_to_rest()
+
+    kept = kept_by(record)
+    assert at_end == [kept]
+    events = list(events_of(record.log, inner=False))
+    assert {event.call.id for event in events if isinstance(event, us.ToolStarted)} <= kept.keys()
+    assert told_by(record).items() <= kept.items()
+    assert {each["call_id"]: each["content"] for each in table.of_kind(RESULT).values()}.items() <= kept.items()
+    assert (system.hung, system.in_flight) == (0, 0)
+
+
+def results_in(messages: Iterable[us.Message]) -> dict[str, str]:
+    """Return the content of each result in messages, by call."""
+    return contents([result for message in messages for result in message.tool_results])
+
+
+def kept_by(record: AgentRunRecord) -> dict[str, str]:
+    """Return the results that the machine of a run has."""
+    assert record.machine is not None
+    state = record.machine.state
+    return results_in(state.messages) | contents(() if state.round is None else state.round.results.values())
+
+
+def told_by(record: AgentRunRecord) -> dict[str, str]:
+    """Return the results that events tell; each is told once."""
+    told = [event.result for event in events_of(record.log, inner=False) if isinstance(event, us.ToolFinished)]
+    found = contents(told)
+    assert len(found) == len(told)
+    return found
+
+
+def contents(results: Iterable[us.ToolResult]) -> dict[str, str]:
+    """Return the content of each result, by call."""
+    return {result.call_id: result.content for result in results}
 
 
 # --- claim against grow
@@ -539,9 +664,9 @@ MODELS: tuple[Callable[[], None], ...] = (
     result_against_takeover,
     cancel_against_finish,
     cancel_against_begin,
-    cancel_against_finish_by_actor,
-    cancel_against_begin_by_actor,
     result_against_alarm,
+    results_against_journal,
+    results_against_cancel,
     claim_against_grow,
     claim_against_retire,
     arriving_in_line,

@@ -13,14 +13,15 @@ import textwrap
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import FunctionType
+from types import FunctionType, ModuleType
 
 import pytest
 
 from understudy.actors.actor.lifecycle import Watchers
 from understudy.actors.cells.mailbox import MailboxQueue
+from understudy.actors.drivers import run_actor
+from understudy.actors.drivers.run_actor import AgentRunActor
 from understudy.actors.drivers.turns import RunTurns
-from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.system.run_manager import RunManager
 from understudy.actors.threads.pool import ThreadPool
@@ -39,7 +40,7 @@ class Mutant:
     name: str
     models: tuple[Callable[[], None], ...]
     """The models that must find it; the schedule of the first is kept."""
-    owner: type
+    owner: type | ModuleType
     method: str
     edits: tuple[tuple[str, str], ...]
     """What stands there, once -> what stands there instead, on as many lines: schedules tell places by lines."""
@@ -61,6 +62,7 @@ class Mutant:
             assert source.count(old) == 1, f"{self.name}: {old!r} stands {source.count(old)} times in {self.method}"
             assert old.count("\n") == new.count("\n"), f"{self.name}: an edit must not move the lines behind it"
             source = source.replace(old, new)
+        source = source.replace("super()", f"super({self.owner.__name__}, self)")  # it is compiled outside of its class
         tree = ast.increment_lineno(ast.parse(textwrap.dedent(source)), function.__code__.co_firstlineno - 1)
         lazily = __future__.annotations.compiler_flag
         made: dict[str, Callable[..., object]] = {}
@@ -74,26 +76,67 @@ BOUND = 1500  # Schedules in which each must be found; most are within a hundred
 UNLOCKED = (("with self._lock:", "if True:"),)
 
 MUTANTS = (
-    Mutant("put_without_lock", (models.put_against_drain, models.put_against_close), MailboxQueue, "put", UNLOCKED),
+    Mutant("put_without_lock", (models.put_against_drain,), MailboxQueue, "put", UNLOCKED),
+    Mutant(
+        "close_without_lock",
+        (models.put_against_close, models.ask_against_orderly_stop),
+        MailboxQueue,
+        "close",
+        UNLOCKED,
+    ),
     Mutant(
         "take_without_lock",
-        (models.ask_against_stop, models.ask_against_orderly_stop, models.wait_for_room_against_take),
+        (models.ask_against_stop, models.wait_for_room_against_take),
         MailboxQueue,
         "take",
         (("lock.acquire()", "pass"), ("lock.release()", "pass")),
     ),
     Mutant("watch_without_lock", (models.watch_against_stop,), Watchers, "add", UNLOCKED),
     Mutant(
-        "results_without_lock",
+        "taken_without_lock",
         (models.result_against_takeover,),
-        AgentRunRecord,
-        "take_results",
+        AgentRunActor,
+        "_take_work",
         (("with self.lock:", "if True:"),),
     ),
-    Mutant("end_without_lock", (models.cancel_against_finish,), RunRecord, "end", (("with self.lock:", "if True:"),)),
+    Mutant(
+        "end_without_lock",
+        (models.cancel_against_finish,),
+        RunRecord,
+        "_stop",
+        (("with self.lock:", "if True:"),),
+    ),
+    Mutant(
+        "ends_in_a_message",
+        (models.results_against_cancel,),
+        RunTurns,
+        "_stop",
+        (("with mailbox.state:", "if True:"),),
+    ),
+    Mutant(
+        "settled_forgotten",
+        (models.results_against_cancel,),
+        AgentRunActor,
+        "_keep_settled",
+        (("list(self._executed.values()), list[str]()", "list(self._executed.values())[:0], list[str]()"),),
+    ),
+    Mutant(
+        "written_without_lock",
+        (models.results_against_journal,),
+        run_actor,
+        "write_result",
+        (("with part.lock:", "if True:"),),
+    ),
+    Mutant(
+        "told_before_written",
+        (models.results_against_journal,),
+        AgentRunActor,
+        "_write_and_tell",
+        (("write_result(self, epoch, executed)", "self._call_over(call); write_result(self, epoch, executed)"),),
+    ),
     Mutant(
         "watched_last",
-        (models.cancel_against_begin,),
+        (models.cancel_against_finish,),
         RunManager,
         "launch",
         (
@@ -103,10 +146,10 @@ MUTANTS = (
     ),
     Mutant(
         "completes_in_a_turn",
-        (models.cancel_against_finish_by_actor, models.cancel_against_begin_by_actor),
+        (models.cancel_against_finish, models.cancel_against_begin),
         RunTurns,
         "end",
-        (("if mailbox.held_by == get_ident():", "if True:"),),
+        (("if self.mailbox.held_by == get_ident():", "if True:"),),
     ),
     Mutant(
         "rings_once",

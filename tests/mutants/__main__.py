@@ -17,7 +17,7 @@ from .trial import TIMEOUT, Trial, Verdict, attempt, run_tests
 DESCRIPTION = """\
 Make faults in the code on purpose, one at a time, and see whether the tests notice them.
 
-A mutant is a copy of the package with one small fault, such as "a stale driver's result is accepted". Its tests run
+A mutant is a copy of the package with one small fault, such as "a work that was given up goes on". Its tests run
 against the copy, in a process of their own; the checkout is never changed. If a test fails, the mutant is killed. If
 all pass, it survives: then a test is missing. First of all, the same tests run against a copy without any fault, and
 must pass: a test that fails anyway kills nothing. Run it from the project's root.

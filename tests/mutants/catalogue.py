@@ -14,6 +14,6 @@ SHORT = (
     "one more restart than allowed is borne",
     "a wait for the caller's own caller is not refused",
     "the first to fail wins the race",
-    "a stale driver's result is accepted",
+    "a work that was given up goes on",
 )
 """Names of mutants whose tests take hardly more than the start of a process."""

@@ -6,7 +6,7 @@ from .mutant import Mutant
 
 RUN_RECORD = "actors/runs/record.py"
 OWNERSHIP = "actors/runs/ownership.py"
-DRIVER = "actors/drivers/agent_driver.py"
+ACTOR = "actors/drivers/run_actor.py"
 RUN_MANAGER = "actors/system/run_manager.py"
 TOKENS = "actors/pauses/tokens.py"
 STORED_PAUSES = "actors/pauses/stored_pauses.py"
@@ -17,36 +17,38 @@ SEATS = "actors/cells/seated_cell.py"
 LIMITS = "orchestration/agent/next_step.py"
 
 TEST_RUNS = "tests/actors/test_runs.py"
-TEST_TOOL_CALLS = "tests/actors/test_tool_calls.py"
+TEST_TAKEN_AWAY = (
+    "tests/actors/test_overdue.py::test_what_a_call_brings_in_the_moment_in_which_its_run_is_taken_away_is_not_taken"
+)
 TEST_RUN_JOURNAL = "tests/actors/test_run_journal.py"
 TEST_STORED_PAUSES = "tests/actors/test_stored_pauses.py"
 TEST_CONVERSATIONS = "tests/actors/test_conversations.py"
 TEST_SCENARIOS = "tests/orchestration/test_scenarios.py"
 
 MUTANTS = (
-    # --- epochs and stale drivers
+    # --- epochs and stale works
     Mutant(
-        "a stale driver's result is accepted",
-        OWNERSHIP,
+        "a work that was given up goes on",
+        "actors/runs/agent_record.py",
         "if epoch != self.epoch or self.phase",
         "if self.phase",
-        (f"{TEST_TOOL_CALLS}::test_what_a_hung_tool_brings_while_its_run_goes_on_is_refused_too",),
+        (
+            "tests/actors/test_invalid_calls.py::test_a_validator_that_comes_back_after_it_was_given_up_brings_nobody_to_be_asked_again",
+        ),
     ),
     Mutant(
         "a work that was given up is taken",
-        "actors/drivers/run_actor.py",
+        ACTOR,
         "if work.epoch != self.epoch:",
         "if work.epoch < 0:",
-        (
-            "tests/actors/test_overdue.py::test_what_a_call_brings_in_the_moment_in_which_its_run_is_taken_away_is_not_taken",
-        ),
+        (TEST_TAKEN_AWAY,),
     ),
     Mutant(
         "a run that is taken over keeps its epoch",
         OWNERSHIP,
-        "self.epoch += 1\n        self.driver = None",
-        "self.driver = None",
-        (f"{TEST_TOOL_CALLS}::test_what_a_hung_tool_brings_while_its_run_goes_on_is_refused_too",),
+        "self.epoch += 1\n        self.in_hand = None",
+        "self.in_hand = None",
+        (TEST_TAKEN_AWAY,),
     ),
     Mutant(
         "a run ends twice",
@@ -57,9 +59,9 @@ MUTANTS = (
     ),
     Mutant(
         "a turn that was paid for is asked for again",
-        DRIVER,
-        "if turn is None:",
-        "if True:",
+        "actors/drivers/model_call.py",
+        "model = model_of(run) if turn is None else None",
+        "model = model_of(run)",
         (
             "tests/actors/test_callbacks.py::test_a_callback_that_fails_is_asked_again_and_nothing_that_was_done_is_done_twice",
         ),

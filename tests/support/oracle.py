@@ -1,5 +1,8 @@
 """Writes what each machine of this process is fed as events, and replays its line as text.
 
+Of an agent's live run these are the events that its state takes by `apply`. What goes past it, such as a person's answer, is
+told by the methods of the machine, as are all feeds of groups, and of machines that a test drives by hand.
+
 After each event, the state that the line comes to must be that of the live machine, and the same must be due. So must the
 session and the spending, which `oracle_records` tells: what a run spent is in its line, and of a run inside that is under
 way, in the line of that one.
@@ -29,7 +32,6 @@ from unittest.mock import patch
 from weakref import WeakSet
 
 from tests.support.line_trees import COUNTS, add, copy_of, figures_of, less, place_of, replayed, state_of
-from understudy.actors.drivers import factory
 from understudy.errors import BudgetExceeded, MaxIterationsExceeded, ProtocolViolation
 from understudy.orchestration.agent.pauses import sort_answers
 from understudy.orchestration.agent.rounds import close_if_complete
@@ -46,6 +48,7 @@ from understudy.orchestration.runs import definitions
 from understudy.orchestration.runs import events as e
 from understudy.orchestration.runs.agent_state import AgentLineState
 from understudy.orchestration.runs.lines import Entry, line_of, text_of
+from understudy.orchestration.runs.state import Due
 from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.context.budget import Budget, Spending
 from understudy.vocabulary.context.overlays import SessionOverlay
@@ -56,6 +59,7 @@ LATER = e.TakenOver(owner="later")
 """Stands for a stay of which no event tells, unless somebody has changed the session."""
 TAKING = (e.TakenOver, e.CallsDoubted, e.ResultsTaken)  # The last event of a takeover from rows.
 MANY = 300  # Lines that are read again at the end.
+NEW: tuple[dict[str, Any], str, str, str] = ({}, "", "", "")  # The opening of a machine that is driven by hand.
 FEW = 40  # Events of a line after each of which it is compared; of a longer one, each tenth, and later fewer.
 
 
@@ -263,7 +267,7 @@ class Line:
 
     def _shows_session(self, where: str) -> bool:
         """Whether all changes that user code made are in events: a group lays those of a child after the child's end."""
-        if self.session is None or self.changes or self.of_calls:
+        if self.session is None or self.changes or self.of_calls or getattr(self.state, "results", None):
             return False
         return isinstance(self.machine, AgentRun) or where in ("next_step", "end")
 
@@ -423,8 +427,8 @@ class Oracle:
         self.of_run: dict[str, Line] = {}
         """Id of a run -> the line that it has now."""
         self.definitions: dict[str, Any] = {}
-        self.opening: dict[int, tuple[dict[str, Any], str, str]] = {}
-        """Identity of a record without a machine -> the values that it was given, and line and place around it."""
+        self.opening = dict[int, tuple[dict[str, Any], str, str, str]]()
+        """Identity of a record without a machine -> the values that it was given, line and place around it, name of its line."""
         self._texts: dict[str, tuple[Line, list[Entry]]] = {}
         self._numbers = count(1)
         self._pid = os.getpid()
@@ -432,10 +436,10 @@ class Oracle:
         """Where processes that are forked keep lines; made when the first one does."""
         ALL.add(self)
         self._kept: list[object] = []
-        self.names: dict[int, str] = {}
-        """Identity of the record of a run inside that has no machine yet -> the name of its line."""
-        self._lock = threading.RLock()
-        self._here = threading.local()
+        self.lock = threading.RLock()
+        """Without it no other thread writes or compares."""
+        self.here: Any = threading.local()
+        """What this thread is at."""
 
     @property
     def is_forked(self) -> bool:
@@ -443,25 +447,25 @@ class Oracle:
         return os.getpid() != self._pid
 
     def after_fork(self) -> None:
-        self._lock = threading.RLock()
-        self._here = threading.local()
+        self.lock = threading.RLock()
+        self.here = threading.local()
 
     @property
     def is_busy(self) -> bool:
         """Whether this thread is writing or replaying: what machines do meanwhile is no run's."""
-        return getattr(self._here, "busy", False)
+        return getattr(self.here, "busy", False)
 
     @contextmanager
-    def writing(self) -> Generator[None]:
-        """Hold the lines, for one piece of writing, of which a test that counts calls sees none."""
+    def writing(self) -> Generator[Any]:
+        """Hold the lines, for one piece of writing, of which a test that counts calls sees none; yields what counts."""
         profile = sys.getprofile()
         sys.setprofile(None)
-        with self._lock:
-            before, self._here.busy = self.is_busy, True
+        with self.lock:
+            before, self.here.busy = self.is_busy, True
             try:
-                yield
+                yield profile
             finally:
-                self._here.busy = before
+                self.here.busy = before
                 sys.setprofile(profile)
 
     def settle(self) -> None:
@@ -472,20 +476,9 @@ class Oracle:
                 kept.clear()
 
     @property
-    def here(self) -> Any:
-        """What this thread is at."""
-        return self._here
-
-    @property
     def record(self) -> Any:
         """The record whose machine this thread makes; None for a machine that is driven by hand."""
-        return getattr(self._here, "record", None)
-
-    @contextmanager
-    def holding(self) -> Generator[None]:
-        """Let no other thread write or compare."""
-        with self._lock:
-            yield
+        return getattr(self.here, "record", None)
 
     def drop(self, machine: Machine, error: BaseException) -> None:
         """Give up the line of a machine that took something which no line can have."""
@@ -517,7 +510,7 @@ class Oracle:
                 events = make(digest)
                 if isinstance(machine, ParallelRun) and machine.spec.merge is None:
                     raise ValueError("a parallel group of a test, with the rules of a sequence")
-                name = self.names.pop(id(self.record), "") or f"line-{next(self._numbers)}"
+                name = self.opening.get(id(self.record), NEW)[3] or f"line-{next(self._numbers)}"
                 line = self._add(machine, [], name, digest)
                 for event in events:
                     line.write(event)
@@ -621,7 +614,7 @@ class Oracle:
 
         The rows may be older than the end of the line: what came after them is lost with the process that seems to be dead.
         """
-        run_id = getattr(self._here, "rows_of", "")
+        run_id = getattr(self.here, "rows_of", "")
         sources = [each for each in (self.of_run.get(run_id), self._kept_line(f"run {run_id}")) if each is not None]
         told = _told(machine)
         for source in sources:
@@ -697,6 +690,8 @@ class Oracle:
         latest = dict(list(latest.items())[:MANY])
         for line in latest.values():
             line.compare_again(places)
+        if self.differences:  # an event that is refused would be raised here
+            return
         tree = replayed({name: text_of(line.entries) for name, line in latest.items()}, self.definitions.__getitem__)
         for line in latest.values():
             below = list(_below(tree, line.name))
@@ -707,7 +702,9 @@ class Oracle:
                 line.tell_difference("all", {"tree": live}, {"tree": told})
 
     def _check(self, line: Line, where: str) -> None:
-        is_lazy = isinstance(line.machine, AgentRun) and line.machine.spec.watched and where != "next_step"
+        is_lazy = (
+            where not in ("next_step", "apply") and isinstance(line.machine, AgentRun) and line.machine.spec.watched
+        )
         if line.is_to_be_compared() and not is_lazy:  # a round that callbacks watch is closed by the next step
             line.compare(where)
 
@@ -718,20 +715,30 @@ class Oracle:
         line = self.line(machine)
         if line is None or self.is_busy:
             return call()
-        profile = sys.getprofile()
-        with self.writing():
+        with self.writing() as profile:
             try:
                 events = list(told(line))
-            except Exception:  # noqa: BLE001  # a feed of another form than any driver's: the machine refuses it
+            except Exception:  # noqa: BLE001  # a feed of another form than any run's: the machine refuses it
                 return call()
             line.begin_stay()
             with seen_by(profile):
                 result = call()
-            if name == "context_overflow" and machine.state.context is None:
-                return result
             self._write(line, events, name)
             line.requested = False
             return result
+
+    def hear(self, line: Line, state: AgentLineState, event: e.RunEvent, call: Callable[[], None]) -> None:
+        """Have a state take an event, and write it into the line of its live run with what only a line has."""
+        with self.writing() as profile:
+            line.begin_stay()
+            with seen_by(profile):
+                call()
+            if isinstance(event, e.ResultCame):
+                event = with_changes(event, changes=line.of_calls.pop(event.result.call_id, None))
+            elif isinstance(event, e.TurnBegan) and getattr(state.asked_for, "compaction", None) is not None:
+                event = e.SummaryBegan()  # a live run asks for either by the same event
+            self._write(line, [event], "apply")
+            self._compare_due(line, lambda: _kinds_of(state.due()), event)
 
     def _write(self, line: Line, events: list[e.RunEvent], where: str) -> None:
         for event in events:
@@ -748,34 +755,31 @@ class Oracle:
         line = self.line(machine)
         if line is None or self.is_busy:
             return call()
-        profile = sys.getprofile()
-        with self.writing():
+        with self.writing() as profile:
             line.begin_stay()
-            decided = _deciding_agent if isinstance(machine, AgentRun) else _deciding_group
-            events, before = list[e.RunEvent](), decided(line, None, set())
+            told = (_deciding_agent if isinstance(machine, AgentRun) else _deciding_group)(line)
             try:
                 with seen_by(profile):
                     step = call()
             except Exception as error:
-                decided(line, None, before, events)
-                self._write(line, events, "next_step")
-                self._compare_due(line, error)
+                self._decided(line, told(error), error)
                 raise
-            decided(line, step, before, events)
-            self._write(line, events, "next_step")
-            self._compare_due(line, step)
+            self._decided(line, told(step), step)
             return step
 
-    def _compare_due(self, line: Line, step: Any) -> None:
-        """Note where the live machine asks for something else than the line says is due."""
-        if line.is_to_be_compared() and line.machine is not None:
-            wanted, due = due_of(line.machine, step), line.state.due()
+    def _decided(self, line: Line, events: Iterator[e.RunEvent], step: Any) -> None:
+        self._write(line, list(events), "next_step")
+        self._compare_due(line, lambda: due_of(line.machine, step), step)
+
+    def _compare_due(self, line: Line, live: Callable[[], set[tuple[str, str]] | None], after: object) -> None:
+        """Note where something else is due in the live run than the line says; None says nothing."""
+        state = line.state
+        is_over = state.ended is not None or state.asked is not None  # what is under way may come back then
+        if line.is_to_be_compared() and self.line(line.machine) is line and not is_over:
             self.compared += 1
-            told = {
-                ("model" if each.kind == "judge" else each.kind, each.key) for each in due
-            }  # of a turn that came before
-            if wanted is not None and told != wanted:
-                self.tell(line, "due", [f"{step!r:.200} | {due}"])
+            wanted, due = live(), _kinds_of(state.due())
+            if wanted is not None and due != wanted:
+                self.tell(line, "due", [f"{after!r:.200}: {wanted} | {due}"])
 
 
 @contextmanager
@@ -788,9 +792,9 @@ def seen_by(profile: Any) -> Generator[None]:
         sys.setprofile(None)
 
 
-def _due_children(machine: Machine) -> list[int]:
-    found: list[int] = machine.due_children()
-    return found
+def _kinds_of(due: list[Due]) -> set[tuple[str, str]]:
+    """Return what is due, with the judgement of a turn that came before as a request: a live run has not fed that turn."""
+    return {("model" if each.kind == "judge" else each.kind, each.key) for each in due}
 
 
 def due_of(machine: Machine, step: Any) -> set[tuple[str, str]] | None:
@@ -810,53 +814,50 @@ def due_of(machine: Machine, step: Any) -> set[tuple[str, str]] | None:
         case Done() | GroupDone():
             return {("finish", "")}
         case RunChildren():
-            return {("child", str(at)) for at in _due_children(machine)}
+            return {("child", str(at)) for at in machine.due_children()}  # pyright: ignore[reportAttributeAccessIssue]
         case MaxIterationsExceeded() | BudgetExceeded():
             return None
         case _:
             return {("fail", "")}
 
 
-def _replayed(line: Line) -> Machine:
-    """Return the machine that the line comes to."""
-    return line.state.machine
+def _deciding_agent(line: Line) -> Callable[[Any], Iterator[e.RunEvent]]:
+    """Return what tells, given the next step, a round that was counted, and a request that was made."""
+    state = line.machine.state
+    was_due, was_open = [state.round is not None and state.round.admitted is admitted for admitted in (False, True)]
+
+    def told(step: Any) -> Iterator[e.RunEvent]:
+        if was_due and (state.round is None or state.round.admitted):
+            yield e.RoundBegan()
+        if was_open and state.round is None and line.machine.spec.watched and line.state.machine.unreviewed():
+            yield e.ResultsReviewed({})  # by hand: nobody reviewed them
+        if isinstance(step, CallModel) and not line.requested:
+            line.requested = True
+            yield e.TurnBegan(step.request.turn) if step.compaction is None else e.SummaryBegan()
+
+    return told
 
 
-def _deciding_agent(line: Line, step: Any, before: set[Any], events: list[e.RunEvent] | None = None) -> set[Any]:
-    """Tell a round that was counted, and a request that was made."""
-    round_ = line.machine.state.round
-    if events is None:
-        return set() if round_ is None else {"open" if round_.admitted else "due"}
-    if "due" in before and (round_ is None or round_.admitted):
-        events.append(e.RoundBegan())
-    if "open" in before and round_ is None and line.machine.spec.watched and _replayed(line).unreviewed():
-        events.append(e.ResultsReviewed({}))  # by hand: nobody reviewed them
-    if isinstance(step, CallModel) and not line.requested:
-        line.requested = True
-        events.append(e.TurnBegan(step.request.turn) if step.compaction is None else e.SummaryBegan())
-    return before
+def _deciding_group(line: Line) -> Callable[[Any], Iterator[e.RunEvent]]:
+    """Return what tells each child that was admitted."""
+    state = line.machine.state
+    before = {at for at, child in enumerate(state.children) if child.begun}
 
+    def told(_: Any) -> Iterator[e.RunEvent]:
+        for at, child in enumerate(state.children):
+            if child.begun and at not in before:
+                yield e.ChildBegan(str(at), line.name_of_child(at))
 
-def _deciding_group(line: Line, step: Any, before: set[Any], events: list[e.RunEvent] | None = None) -> set[Any]:
-    """Tell each child that was admitted."""
-    begun = {at for at, child in enumerate(line.machine.state.children) if child.begun}
-    if events is not None:
-        for at in sorted(begun - before):
-            events.append(e.ChildBegan(str(at), line.name_of_child(at)))
-    return begun
+    return told
 
 
 def _about(about: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in about.items() if value is not None}
 
 
-def _summing(line: Line) -> bool:
-    context = line.machine.state.context
-    return context is not None and context.is_summing
-
-
 def _turn(line: Line, turn: Any, **about: Any) -> Iterator[e.RunEvent]:
-    yield e.SummaryCame(turn) if _summing(line) else e.TurnTaken(turn, **_about(about))
+    context = line.machine.state.context
+    yield e.SummaryCame(turn) if context is not None and context.is_summing else e.TurnTaken(turn, **_about(about))
 
 
 def _results(line: Line, results: Any) -> Iterator[e.RunEvent]:
@@ -883,7 +884,6 @@ def _sorted(line: Line, decisions: Any) -> Any:
 
 FEEDS: Mapping[str, Callable[..., Iterator[e.RunEvent]]] = {
     "model_response": _turn,
-    "checked_response": _turn,
     "compaction_failed": lambda line, problem: iter([e.SummaryFailed(problem)]),
     "context_overflow": lambda line, **about: iter([e.Overflowed(**about)]),
     "prepay": lambda line, turn: iter([e.TurnCame(turn)]),
@@ -945,8 +945,7 @@ def installed(places: int = 1) -> Generator[Oracle]:
     """
     oracle = Oracle(places)
     with ExitStack() as stack:
-        stack.enter_context(patch.object(factory, "by_actor", False))  # it hears what drivers feed
-        stack.enter_context(patch.object(AgentLineState, "apply", _unheard(oracle, AgentLineState.apply)))
+        stack.enter_context(patch.object(AgentLineState, "apply", _hearing(oracle, AgentLineState.apply)))
 
         def wrap(cls: type, name: str, make: Callable[[Any], Any]) -> None:
             if name in vars(cls):
@@ -985,15 +984,18 @@ def installed(places: int = 1) -> Generator[Oracle]:
             TOTAL.update({f"not replayed, {why}": number for why, number in oracle.skipped.items()})
 
 
-def _unheard(oracle: Oracle, real: Callable[[AgentLineState, e.RunEvent], None]) -> Any:
-    """Return `apply` for the state of an agent's line, which has the events already: what its machine is fed tells no more."""
+def _hearing(oracle: Oracle, real: Callable[[AgentLineState, e.RunEvent], None]) -> Any:
+    """Return `apply` for agents' states: that of a live run takes the events of its line; else the events are there already."""
 
     def apply(state: AgentLineState, event: e.RunEvent) -> None:
-        before, oracle.here.busy = oracle.is_busy, True
-        try:
+        line = oracle.line(state.machine) if state.is_live else None
+        if oracle.is_busy or (state.is_live and line is None):  # a machine that is made now begins its line
             real(state, event)
-        finally:
-            oracle.here.busy = before
+        elif line is not None:
+            oracle.hear(line, state, event, partial(real, state, event))
+        else:
+            with oracle.writing() as profile, seen_by(profile):
+                real(state, event)
 
     return apply
 
@@ -1016,7 +1018,7 @@ def _wrap_lives(oracle: Oracle, wrap: Callable[[type, str, Callable[[Any], Any]]
                 return
             given = self.state.budget if account is not None else budget
             text = input if isinstance(input, str) else tuple(input)
-            values, parent, place = oracle.opening.get(id(oracle.record), ({}, "", ""))
+            values, parent, place, _ = oracle.opening.get(id(oracle.record), NEW)
             session = None if oracle.record is None else oracle.record.session
             stored = {} if session is None else {k: session.below[k] for k in session.below if k not in values}
             changes = None if session is None else e.Changes(dict(session.changes), tuple(session.removed))

@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 from tests.support import oracle as o
 from tests.support.line_trees import add, copy_of
+from understudy.actors.drivers.run_actor import AgentRunActor
 from understudy.actors.runs import agent_record, child_runs
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.given_session import follow_session, options_to_go_on, values_of
@@ -59,9 +60,8 @@ def _tap_sessions(oracle: o.Oracle, wrap: Wrap) -> None:
     def agent_init(real: Any) -> Any:
         def init(self: Any, *given: Any, **named: Any) -> None:
             real(self, *given, **named)
-            oracle.names.pop(id(self), None)
             if self.machine is None:
-                oracle.opening[id(self)] = (dict(self.session.below), "", "")
+                oracle.opening[id(self)] = (dict(self.session.below), "", "", "")
             else:
                 _bind(oracle, self)
 
@@ -79,17 +79,14 @@ def _tap_sessions(oracle: o.Oracle, wrap: Wrap) -> None:
         return init
 
     def opening(real: Any) -> Any:
-        def open_(self: Any, epoch: int) -> Any:
-            if self.machine is not None:
-                return real(self, epoch)
-            outer, oracle.here.record = oracle.record, self
+        def open_(self: Any, event: Any) -> None:
+            oracle.here.record = self
             try:
-                return real(self, epoch)
+                real(self, event)
             finally:
-                oracle.here.record = outer
-                if self.machine is not None:
-                    _bind(oracle, self)
-                    oracle.opening.pop(id(self), None)
+                oracle.here.record = None
+            _bind(oracle, self)
+            oracle.opening.pop(id(self), None)
 
         return open_
 
@@ -132,14 +129,14 @@ def _tap_sessions(oracle: o.Oracle, wrap: Wrap) -> None:
         return forget_changes
 
     def taking(real: Any) -> Any:
-        def take(self: Any, results: Any) -> None:
+        def commit_changes(self: Any, results: Any) -> None:
             oracle.here.calls = {id(overlay): came.call_id for came, overlay in results if overlay is not None}
             try:
                 real(self, results)
             finally:
                 oracle.here.calls = {}
 
-        return take
+        return commit_changes
 
     def laying(real: Any) -> Any:
         def lay_changes(self: Any, epoch: int) -> None:
@@ -177,10 +174,10 @@ def _tap_sessions(oracle: o.Oracle, wrap: Wrap) -> None:
 
     wrap(AgentRunRecord, "__init__", agent_init)
     wrap(GroupRunRecord, "__init__", group_init)
-    wrap(AgentRunRecord, "open", opening)
+    wrap(AgentRunActor, "_open", opening)
     wrap(RunRecord, "load_session", loading)
     wrap(SessionOverlay, "commit", committing)
-    wrap(AgentRunRecord, "_take", taking)
+    wrap(AgentRunRecord, "commit_changes", taking)
     wrap(RunRecord, "forget_changes", forgetting)
     wrap(GroupRunRecord, "lay_changes", laying)
     wrap(GroupRunRecord, "feed", feeding)
@@ -251,7 +248,7 @@ def _tap_accounts(oracle: o.Oracle, wrap: Wrap) -> None:
         def charge(self: Any, usage: Any = NO_USAGE, cost: Any = 0, *, turns: int = 0, tool_calls: int = 0) -> Any:
             if isinstance(self, Tally):
                 return real(self, usage, cost, turns=turns, tool_calls=tool_calls)
-            with oracle.holding():
+            with oracle.lock:
                 real(self, usage, cost, turns=turns, tool_calls=tool_calls)
                 _charged(oracle, self, Spending(usage=usage, cost=cost, all_turns=turns, tool_calls=tool_calls))
 
@@ -261,7 +258,7 @@ def _tap_accounts(oracle: o.Oracle, wrap: Wrap) -> None:
         def take_calls(self: Any, calls: int) -> Any:
             if isinstance(self, Tally):
                 return real(self, calls)
-            with oracle.holding():
+            with oracle.lock:
                 is_limited = self._is_limited()
                 real(self, calls)
                 if is_limited:  # else it has charged them
@@ -335,9 +332,7 @@ def _begun(oracle: o.Oracle, line: o.Line, place: str, child: Any) -> None:
                 _accept(oracle, inner, parent=line.name, place=place)
                 inner.name = name
         elif id(child) in oracle.opening:
-            values, _, _ = oracle.opening[id(child)]
-            oracle.opening[id(child)] = (values, line.name, place)
-            oracle.names[id(child)] = name
+            oracle.opening[id(child)] = (oracle.opening[id(child)][0], line.name, place, name)
 
 
 # --- journals

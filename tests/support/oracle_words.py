@@ -14,14 +14,15 @@ import re
 import threading
 import traceback
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeAlias
 from unittest.mock import patch
 
 import understudy as us
-from understudy.actors.drivers import model_call, overdue_steps
+from understudy.actors.drivers import overdue_steps
+from understudy.actors.drivers.run_actor import AgentRunActor
 from understudy.actors.run_view import log as facts
 from understudy.actors.run_view.fact_events import About, event_of
 from understudy.actors.run_view.log import RunLines, RunLog
@@ -30,7 +31,7 @@ from understudy.actors.run_view.shown_turn import ShownTurn
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.group_record import GroupRunRecord
 from understudy.actors.runs.record import RunRecord
-from understudy.actors.tools.tool_call import ToolCallTask
+from understudy.actors.tools.tool_call import Executed, ToolCallTask
 from understudy.diagnostics import BARE
 from understudy.orchestration.runs import events as e
 from understudy.orchestration.runs.agent_state import AgentLineState
@@ -216,7 +217,7 @@ class Words:
             stay.take(entry, before)
 
     def _with_details(self, stay: Stay, event: e.RunEvent) -> e.RunEvent | None:
-        """Return an event with what only drivers know; None if it was told already."""
+        """Return an event with what only the log and the executor know; None if it was told already."""
         record = stay.record
         match event:
             case e.TurnTaken() | e.TurnRuled():
@@ -388,48 +389,47 @@ def installed() -> Generator[Words]:
 
             return started
 
-        def taking_results(real: Any) -> Any:
-            def take(self: Any, epoch: int, results: Any) -> Any:
-                _keep(words, self, self.step_order, [came for came, _ in results])
-                return real(self, epoch, results)
+        def taking(real: Any) -> Any:
+            def take_made(self: Any, order: ToolCallTask, executed: Executed) -> None:
+                _keep(words, self, order, executed[0])
+                real(self, order, executed)
 
-            return take
+            return take_made
 
         def timing_out(real: Any) -> Any:
             def feed(record: Any, order: Any, told: Any) -> None:
                 from understudy.actors.tools.failed_calls import timeout_result
 
-                _keep(words, record, order, [timeout_result(order.call, order.tool.timeout)])
+                _keep(words, record, order, timeout_result(order.call, order.tool.timeout))
                 real(record, order, told)
 
             return feed
 
-        def failing(real: Any) -> Any:
-            def failed(record: Any, epoch: int, error: BaseException) -> None:
-                stay = words.of_log(record.log)
-                if stay is not None:
-                    stay.why_no_summary = error
-                real(record, epoch, error)
+        def applying(real: Any) -> Any:
+            def apply(self: Any, event: e.RunEvent, work: Any) -> None:
+                stay = words.of_log(self.log)
+                if stay is not None and isinstance(event, e.SummaryFailed):
+                    stay.why_no_summary = work.error
+                real(self, event, work)
 
-            return failed
+            return apply
 
         wrap(oracle.Line, "write", writing)
         wrap(AgentRunRecord, "__init__", init)
         wrap(GroupRunRecord, "__init__", init)
         wrap(RunLines, "started", starting)
-        wrap(AgentRunRecord, "take_results", taking_results)
+        wrap(AgentRunActor, "_take_made", taking)
         wrap(overdue_steps, "_feed_timeout", timing_out)
-        wrap(model_call, "_failed", failing)
+        wrap(AgentRunActor, "_apply", applying)
         stack.enter_context(_logging(words.records))
         yield words
 
 
-def _keep(words: Words, record: Any, order: ToolCallTask | None, results: Sequence[Any]) -> None:
+def _keep(words: Words, record: Any, order: ToolCallTask, came: object) -> None:
     """Keep what the executor of a call knows, before its result is fed."""
     stay = words.of_log(record.log)
-    for came in results:
-        if stay is not None and order is not None and isinstance(came, ToolResult):
-            stay.finished[came.call_id] = order.finished(came)
+    if stay is not None and isinstance(came, ToolResult):
+        stay.finished[came.call_id] = order.finished(came)
 
 
 @contextmanager

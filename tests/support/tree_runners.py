@@ -9,12 +9,11 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Generator, Mapping, MutableMapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import cast
-
-from pytest import MonkeyPatch
+from unittest.mock import patch
 
 from understudy import (
     Agent,
@@ -28,6 +27,7 @@ from understudy import (
     ask_user,
     tool,
 )
+from understudy.actors.drivers.group_actor import GroupRunActor
 from understudy.actors.runs.group_record import GroupRunRecord
 from understudy.errors import BadReply
 from understudy.orchestration.definitions.runner import Runner
@@ -83,7 +83,7 @@ class Stage:
 
 
 class Stumbling(AgentCallback):
-    """Fails the driver of an agent, as an unhandled exception of a callback does."""
+    """Crashes the run of an agent, as an unhandled exception of a callback does."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -181,20 +181,26 @@ def _task(number: int, node: TaskNode, runner: Runner[object], stage: Stage) -> 
     )
 
 
-def let_group_drivers_fail(monkeypatch: MonkeyPatch) -> None:
-    """Make each moment in which a workflow's driver asks a task's function one in which that driver may fail."""
+@contextmanager
+def crashing_groups(stage: Stage) -> Generator[None]:
+    """Have groups crash at moments of a stage: in the work that asks a task's function, and in the turn that takes what is due."""
     begin_step = GroupRunRecord.begin_step
+    take_due = GroupRunActor._take_due  # pyright: ignore[reportPrivateUsage]
 
-    def failing(record: GroupRunRecord, epoch: int, doing: str) -> None:
+    def begin_step_and_crash(record: GroupRunRecord, epoch: int, doing: str) -> None:
         begin_step(record, epoch, doing)
-        what, _, name = doing.removeprefix("asking ").partition(" of task ")
-        if name and isinstance(record.group, Workflow):
-            (task,) = [each for each in record.group.tasks if each.name == name]
-            asked = task.when if what == "when" else task.until
-            assert isinstance(asked, partial)
-            cast(Stage, asked.args[0]).moment(SystemExit)  # an exception would be the task's failure
+        if " of task " in doing:
+            stage.moment(SystemExit)  # an exception would be the task's failure
 
-    monkeypatch.setattr(GroupRunRecord, "begin_step", failing)
+    def take_due_and_crash(run: GroupRunActor) -> None:
+        take_due(run)
+        stage.moment(SystemExit)
+
+    with (
+        patch.object(GroupRunRecord, "begin_step", begin_step_and_crash),
+        patch.object(GroupRunActor, "_take_due", take_due_and_crash),
+    ):
+        yield
 
 
 def are_short(stage: Stage, names: list[str], tasks: Mapping[str, TaskResult]) -> bool:

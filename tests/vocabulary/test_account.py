@@ -274,7 +274,7 @@ def test_time_counts_while_the_clock_runs_and_adds_up() -> None:
 
     run.start(clock)
     clock.now = 104.0
-    run.start(clock)  # another driver takes over, and nothing begins anew
+    run.start(clock)  # the run goes on after a crash, and nothing begins anew
     assert run.refusal() is None
     run.settle()
     assert spending.seconds == 4.0

@@ -1,7 +1,7 @@
 """`Scope`: the deadline, the remaining retries and the cancellation of a piece of work.
 
 A scope is kept in a context variable, so all code inside of a run (a model client, a tool, a run started by a tool)
-finds it with `current_scope()`. The driver has the clock and waits; the scope only reads the clock it was given.
+finds it with `current_scope()`. The scope does not wait; it only reads the clock that it was given.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Crashes of drivers: the runner's actor fails, and the run goes on with another driver, or ends."""
+"""Crashes of runs: the runner's actor fails, and the run goes on in another stay, or ends."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from logging import WARNING
 from typing import TYPE_CHECKING
 
 from understudy.actors.run_view.errors import named, safely
-from understudy.actors.run_view.log import tell_late_driver
+from understudy.actors.run_view.log import tell_late_work
 from understudy.actors.runs.record import RunRecord
 from understudy.diagnostics import emit
 from understudy.errors import AgentCrashed, UnderstudyError, had_its_retries, in_words
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from understudy.actors.cells.event_stream import EventStream
     from understudy.actors.runs.host import RunEndings
 
-POISON = 3  # Crashes of a run's drivers after which the run itself is taken for the cause.
+POISON = 3  # Crashes after which the run itself is taken for the cause.
 
 
-class DriverCrashes:
-    """Decides how a run goes on whose driver crashed. Safe to use from any thread.
+class RunCrashes:
+    """Decides how a run goes on that crashed. Safe to use from any thread.
 
     Args:
         events: where crashes are told.
         endings: ends the runs that do not go on.
-        begin: has a run driven from an epoch on.
+        begin: has a run go on from an epoch.
     """
 
     def __init__(
@@ -55,12 +55,12 @@ class DriverCrashes:
                 crashes = len(record.crashes)
                 successor = record.take_over(epoch) if not wrong and _may_go_on(record, cause) else None
         if not crashes:  # the run is over or in other hands, so nobody else hears of it
-            return tell_late_driver(record.link, cause)
+            return tell_late_work(record.link, cause)
         safely(record, self._tell, record, cause, crashes, successor is None)
         if not wrong:
             safely(record, record.fail_agent, cause)
         if successor is not None:
-            text = "run %s: its driver failed, and the run goes on"
+            text = "run %s: it failed here, and goes on"
             emit(WARNING, "run_crashed", values_of_run(record.link), text, record.run_id, exc_info=cause)
             self._begin(record, successor)
         elif crashes < POISON and isinstance(cause, UnderstudyError):
@@ -78,13 +78,13 @@ class DriverCrashes:
 
 
 def _may_go_on(record: RunRecord, cause: BaseException) -> bool:
-    """Whether a run gets another driver after one failed; if so, takes one of its retries."""
+    """Whether a run goes on after a crash; if so, takes one of its retries."""
     had_enough = len(record.crashes) >= POISON or (had_its_retries(cause) and not record.fails_runner(cause))
     return not had_enough and record.scope.take_retry(cause)
 
 
 def _poison(record: RunRecord, cause: BaseException, crashes: int) -> AgentCrashed:
-    """Make the error of a run whose drivers crash."""
+    """Make the error of a run that crashed for the last time."""
     times = "once" if crashes == 1 else f"{crashes} times"
     error = AgentCrashed(
         f"{named(record.runner)} failed {times} in run {record.run_id}, the last time of {in_words(cause)}",
