@@ -11,7 +11,7 @@ from functools import partial
 from logging import WARNING
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
-from understudy.actors.runs.saving import save
+from understudy.actors.runs.child_runs import save
 from understudy.actors.stores.database import Sql
 from understudy.actors.stores.pauses import PauseTable
 from understudy.diagnostics import emit

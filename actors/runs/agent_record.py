@@ -12,10 +12,27 @@ from typing import TYPE_CHECKING, TypeVar
 from understudy.actors.journal.call_transaction import StoredCallTransaction
 from understudy.actors.memory.conversations import is_stored, recall, remember
 from understudy.actors.run_view.errors import note_missing_deps, safely
-from understudy.actors.run_view.log import Dropped, Finished, RunLines, RunLogEntry, lines_of
+from understudy.actors.run_view.log import (
+    Compacted,
+    Dropped,
+    Finished,
+    RunLines,
+    RunLog,
+    RunLogEntry,
+    Uncompacted,
+    lines_of,
+)
+from understudy.actors.runs.host import RunHost
+from understudy.actors.runs.ownership import Stale
+from understudy.actors.runs.record import RunRecord
+from understudy.actors.runs.resumption import extend_agent, why_agent_takes_none
+from understudy.actors.runs.run_callbacks import context_of, tell_error_elsewhere
+from understudy.actors.runs.stored_session import options_to_go_on
+from understudy.actors.runs.sub_agents import DelegatedRuns, run_of_call
 from understudy.actors.tools.failed_calls import fails_agent
 from understudy.actors.tools.tool_call import Executed
-from understudy.errors import ProviderError, UnderstudyError
+from understudy.errors import BadReply, ProviderError, UnderstudyError
+from understudy.orchestration.agent.context_state import ContextChange, ContextState
 from understudy.orchestration.agent.next_step import messages_so_far
 from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.agent.turns import refused_by
@@ -31,15 +48,6 @@ from understudy.vocabulary.messages import JsonObject, JsonValue, Message, Model
 from understudy.vocabulary.models import name_of
 from understudy.vocabulary.runs.outcomes import Complete, Pause, PauseAnswer
 
-from .context_changes import note_changes
-from .given_session import options_to_go_on
-from .host import RunHost
-from .ownership import Stale
-from .record import RunRecord
-from .resumption import extend_agent, why_agent_takes_none
-from .run_callbacks import context_of, tell_error_elsewhere
-from .sub_agents import DelegatedRuns, run_of_call
-
 if TYPE_CHECKING:
     from understudy.actors.actor.actor_cell import ActorCell
     from understudy.actors.tools.tool_call import CallTransaction, ToolCallTask
@@ -47,6 +55,35 @@ if TYPE_CHECKING:
     from understudy.orchestration.definitions.port import ResumeOptions, RunOptions
     from understudy.orchestration.definitions.sub_agent import SubAgent
     from understudy.orchestration.journal.rows import JournalRow, Written
+
+BY = "compaction"
+"""Who dropped a turn, where a callback's name stands otherwise."""
+
+
+def note_changes(log: RunLog, context: ContextState, error: BaseException | None = None) -> list[RunLogEntry]:
+    """Note all changes that were not told yet, under the lock of the run's record, and return them for their lines.
+
+    Args:
+        log: of the run.
+        context: the part of its state that changed.
+        error: why there is no summary, if a model call failed.
+    """
+    news, context.news = context.news, []
+    facts = [_fact_of(change, error) for change in news]
+    for fact in facts:
+        log.note(fact, with_line=False)
+    return facts
+
+
+def _fact_of(change: ContextChange, error: BaseException | None) -> RunLogEntry:
+    match change.kind:
+        case "failed":
+            why = BadReply(f"the conversation was not summed up: {change.problem}") if error is None else error
+            return Uncompacted(why, change.usage)
+        case "dropped":
+            return Dropped(change.turn, change.text, BY)
+        case _:
+            return Compacted(change)
 
 
 T = TypeVar("T")

@@ -1,4 +1,8 @@
-"""Runs inside of a run: whether they may begin, how they begin or go on, and what the run around them gets of them."""
+"""Runs inside of a run: whether they may begin, how they begin or go on, and what the run around them gets of them.
+
+A run inside that pauses is kept as text. Those that are under way when an error ends the run around them are taken into its
+machine, before that is saved or goes on.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +12,62 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from understudy.actors.run_view.errors import named
+from understudy.actors.run_view.event_count import next_seq
+from understudy.actors.runs.error_facts import describe
+from understudy.actors.runs.record import RunRecord
 from understudy.actors.waiting.graph import graph
-from understudy.errors import CircularAgentCall, UnfinishedRun
+from understudy.errors import BudgetExceeded, CircularAgentCall, UnfinishedRun
 from understudy.orchestration.definitions.port import RunOptions
+from understudy.orchestration.group.children import ChildFailure, ChildResult
 from understudy.vocabulary.context.ancestry import check_hops, check_permits
-from understudy.vocabulary.context.overlays import SessionOverlay
+from understudy.vocabulary.context.overlays import SessionOverlay, lasting
 from understudy.vocabulary.context.scope import Scope
 from understudy.vocabulary.messages import Part
-from understudy.vocabulary.runs.outcomes import Incomplete
-
-from .error_facts import describe
-from .record import RunRecord
-from .saving import saved_run
+from understudy.vocabulary.runs.outcomes import Complete, Incomplete, Outcome
 
 if TYPE_CHECKING:
+    from understudy.orchestration.agent.run import AgentRun
     from understudy.orchestration.agent.state import PausedChild
     from understudy.orchestration.definitions.runner import Runner
+    from understudy.orchestration.saving.machines import Machine
+    from understudy.orchestration.saving.saved_run import SavedRun
+    from understudy.vocabulary.messages import ToolCall
+
+
+def save(record: RunRecord) -> str:
+    """Return a paused run as text, without its `deps`: the caller that resumes it gives them again.
+
+    Raises:
+        TypeError: JSON cannot hold a value of the session.
+    """
+    return saved_run(record).to_json()
+
+
+def saved_run(record: RunRecord) -> SavedRun:
+    """Return what `save` returns the text of."""
+    from understudy.orchestration.saving.saved_run import SavedRun
+
+    record.prepare_to_go_on()
+    return SavedRun(
+        run_id=record.run_id,
+        runner_id=record.runner.id,
+        input=record.input_text,
+        machine=record.saved_machine(),
+        session=lasting(record.session),
+        seen=dict(record.stored.versions) if record.stored is not None else {},
+        unsaved=tuple(sorted(record.stored.unsaved)) if record.stored is not None else (),
+        user_id=record.options.user_id,
+        conversation_id=record.options.conversation_id,
+        by_error=record.by_error,
+        own_history=record.options.history is not None,
+        artifacts=tuple(record.artifacts.snapshot().values()),
+        # A run that others wait for is saved before it pauses, which is one event more; one inside of a run, after that.
+        unfed=record.unfed_turn,
+        events=next_seq(record.log, is_inner=record.is_inner)
+        + (0 if record.is_inner or record.is_between_turns else 1),
+        of_map=record.options.of_map,
+        keeps_events=record.keeps_events,
+    )
 
 
 def refuse_call(outer: RunRecord, runner: Runner[object]) -> None:
@@ -133,3 +177,82 @@ def unfinished(child: RunRecord, outcome: Incomplete) -> UnfinishedRun:
     )
     describe(child, error)
     return error
+
+
+PATIENCE = 5.0  # Seconds for the end of a child that another thread is at; it takes microseconds.
+
+
+def take_child(
+    machine: Machine, position: int, child: RunRecord, endings: dict[int, Outcome[object] | BaseException]
+) -> bool:
+    """Tell a group's machine how a child stands that was under way when the group's run ended; whether it is done.
+
+    Args:
+        machine: expects a report about the child.
+        position: the child's position.
+        child: the child's run; it is ended if it is still under way.
+        endings: gets the outcome of a child that ended by itself.
+    """
+    error = _ended(child)
+    if error is None:
+        endings[position] = outcome = child.promise.get()
+        return _take_outcome(machine, position, child, outcome)
+    failure, given = ChildFailure.of(error), error if isinstance(error, Exception) else None
+    how = child.way_on(error)
+    if how == "never" or (how == "limit" and not child.goes_on_after(error)):
+        machine.child_failed(position, failure, given)
+    elif how == "limit":
+        machine.child_at_limit(position, saved_inner(child), failure, given)
+    elif child.goes_on_after(error):  # else it had not begun, and begins anew
+        machine.child_kept(position, saved_inner(child))
+    return False
+
+
+def _take_outcome(machine: Machine, position: int, child: RunRecord, outcome: Outcome[object]) -> bool:
+    match outcome:
+        case Complete():
+            machine.child_done(position, ChildResult.of(outcome, *child.session.lasting_changes()))
+            return True
+        case Incomplete():
+            error = unfinished(child, outcome)
+            machine.child_at_limit(position, saved_inner(child), ChildFailure.of(error), error)
+        case _:
+            machine.child_paused(position, saved_inner(child), outcome.pauses)
+    return False
+
+
+def take_delegated(machine: AgentRun, call: ToolCall, child: RunRecord) -> Outcome[object] | None:
+    """Tell an agent's machine how the run of a sub-agent stands whose call is pending.
+
+    Returns:
+        The outcome, if the run ended by itself and the call has a result or pauses by it; nothing is told then.
+    """
+    error = _ended(child)
+    if error is None and not isinstance(child.promise.get(), Incomplete):
+        return child.promise.get()
+    ends_run = machine.spec.raises(call.name) or (isinstance(error, BudgetExceeded) and error.inherited)
+    if (ends_run and is_stopped(child)) or (error is not None and child.way_on(error) == "again" and is_stopped(child)):
+        machine.child_stopped(call.id, saved_inner(child))
+    else:
+        machine.cut_off([call.id])
+    return None
+
+
+def is_stopped(child: RunRecord) -> bool:
+    """Whether a run that is over did not come to its end, and can go on."""
+    if not child.promise.done:
+        return False
+    error = child.promise.error()
+    return isinstance(child.promise.get(), Incomplete) if error is None else child.goes_on_after(error)
+
+
+def _ended(child: RunRecord) -> BaseException | None:
+    """End a run inside of one that has ended, if it is under way; returns the error that it ended with.
+
+    Raises:
+        RuntimeError: another thread does not come to the end of it.
+    """
+    child.host.endings.cancel(child, "the run it was a part of is over")
+    if not child.promise.wait(PATIENCE):
+        raise RuntimeError(f"run {child.run_id} does not end")
+    return child.promise.error()

@@ -30,16 +30,14 @@ from understudy.vocabulary.messages import JsonValue
 from understudy.vocabulary.runs.handles import RunPhase
 from understudy.vocabulary.runs.outcomes import Outcome, Pause, PauseAnswer
 
-from .child_outcomes import ChildOutcomes
-from .child_runs import changes_of, saved_inner
-from .given_session import options_to_go_on
-from .group_children import ChildEnd, Inside, RetryTimes
+from .child_runs import changes_of, saved_inner, take_child
+from .group_children import ChildEnd, ChildOutcomes, Inside, RetryTimes
 from .host import RunHost
 from .ownership import Stale
 from .record import RunRecord
 from .resumption import extend_group, retry_group, why_group_takes_none
 from .run_callbacks import context_of, tell_callbacks, tell_error_elsewhere
-from .stopped_children import take_child
+from .stored_session import options_to_go_on
 
 if TYPE_CHECKING:
     from understudy.actors.actor.actor_cell import ActorCell

@@ -17,7 +17,7 @@ from understudy.vocabulary.context.scope import Scope
 from understudy.vocabulary.messages import Part
 from understudy.vocabulary.runs.outcomes import Complete, Incomplete, MoreTurns, NeedsApproval, NeedsInput
 
-from .abandoned import AbandonedWork
+from .ownership import AbandonedWork
 
 if TYPE_CHECKING:
     from understudy.orchestration.saving.saved_run import SavedRun

@@ -29,10 +29,9 @@ from understudy.vocabulary.runs.handles import RunPhase, RunStatus
 from understudy.vocabulary.runs.outcomes import Complete, Outcome, Pause, PauseAnswer
 
 from .error_facts import describe
-from .given_session import follow_session, hand_back, is_updated, values_of
 from .host import RunHost
 from .ownership import InHand, Ownership
-from .stored_session import StoredSession, has_to_save, load, save
+from .stored_session import StoredSession, follow_session, hand_back, has_to_save, is_updated, load, save, values_of
 
 if TYPE_CHECKING:
     from understudy.actors.actor.actor_cell import ActorCell

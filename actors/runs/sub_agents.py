@@ -13,9 +13,8 @@ from understudy.orchestration import Agent
 from understudy.orchestration.journal.places import place_of_call
 from understudy.vocabulary.runs.outcomes import Complete, Incomplete, Outcome
 
-from .child_runs import begun, changes_of, continued, refuse_call, saved_inner, unfinished
+from .child_runs import begun, changes_of, continued, is_stopped, refuse_call, saved_inner, take_delegated, unfinished
 from .record import RunRecord
-from .stopped_children import is_stopped, take_delegated
 
 if TYPE_CHECKING:
     from understudy.orchestration.agent.run import AgentRun

@@ -18,7 +18,7 @@ from understudy.actors.actor.ref import ActorRef
 from understudy.actors.actor.supervisor_ref import SupervisorRef
 from understudy.actors.cells.event_stream import EventStream
 from understudy.actors.cells.subscriptions import Subscription
-from understudy.actors.runs.abandoned import AbandonedWork
+from understudy.actors.runs.ownership import AbandonedWork
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.runs.run_handle import Handle
 from understudy.actors.stores.inspection.stored_runs import StoredRuns

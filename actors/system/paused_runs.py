@@ -11,9 +11,9 @@ from understudy.actors.pauses.refusals import leased
 from understudy.actors.pauses.stored_pauses import LastPause, StoredPauses
 from understudy.actors.pauses.tokens import Tokens
 from understudy.actors.runs.agent_record import AgentRunRecord
-from understudy.actors.runs.answers import feed_answer
 from understudy.actors.runs.host import RunHost
 from understudy.actors.runs.record import RunRecord
+from understudy.actors.runs.resumption import feed_answer
 from understudy.actors.runs.watchdog import Watchdog, scope_of_run
 from understudy.actors.stores.database import Sql
 from understudy.actors.stores.turn_hold import TurnHold

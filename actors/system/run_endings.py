@@ -13,19 +13,19 @@ from logging import ERROR, WARNING
 from math import inf
 from typing import TYPE_CHECKING, cast
 
-from understudy.actors.drivers.call_run import CallRun
-from understudy.actors.drivers.overdue_steps import see_to_step
 from understudy.actors.journal.kept_events import KeptEvents
 from understudy.actors.journal.run_journals import RunJournals
 from understudy.actors.pauses.error_tokens import ErrorTokens
 from understudy.actors.run_view.errors import cancelled, named, safely, step_timeout, timed_out
 from understudy.actors.run_view.log import Diverged
 from understudy.actors.runs.agent_record import AgentRunRecord
+from understudy.actors.runs.child_runs import save
+from understudy.actors.runs.factory import CallRun
 from understudy.actors.runs.group_record import GroupRunRecord
 from understudy.actors.runs.host import RunEndings
 from understudy.actors.runs.ownership import Stale
 from understudy.actors.runs.record import RunRecord
-from understudy.actors.runs.saving import save
+from understudy.actors.runs.watchdog import see_to_step
 from understudy.actors.stores.database import may_pass
 from understudy.actors.system.late_ends import LateEnds
 from understudy.actors.threads import cancel_hooks
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from understudy.actors.journal.run_journal import JournalPart
     from understudy.actors.pauses.stored_pauses import StoredPauses
     from understudy.actors.pauses.tokens import Tokens
-    from understudy.actors.runs.abandoned import AbandonedWork
+    from understudy.actors.runs.ownership import AbandonedWork
     from understudy.actors.stores.database import Sql
     from understudy.actors.stores.maps.map_table import MapTable
     from understudy.actors.system.late_saves import LateSaves

@@ -14,8 +14,6 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from understudy.actors.cells.event_stream import EventStream
-from understudy.actors.drivers.call_run import CallRun
-from understudy.actors.drivers.factory import loaded_record, new_record
 from understudy.actors.journal.map_claims import NamedMaps
 from understudy.actors.journal.run_journals import RunJournals
 from understudy.actors.journal.run_owners import RunOwners
@@ -24,9 +22,10 @@ from understudy.actors.memory.memories import Memories
 from understudy.actors.pauses.stored_pauses import StoredPauses
 from understudy.actors.pauses.tokens import Tokens
 from understudy.actors.run_view.errors import named, safely
-from understudy.actors.runs.abandoned import AbandonedWork
 from understudy.actors.runs.agent_record import AgentRunRecord
+from understudy.actors.runs.factory import CallRun, loaded_record, new_record
 from understudy.actors.runs.host import RunHost
+from understudy.actors.runs.ownership import AbandonedWork
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.runs.watchdog import Watchdog, scope_of_run
 from understudy.actors.stores.database import Outage

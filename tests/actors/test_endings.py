@@ -19,19 +19,19 @@ from tests.support.scripts import WAIT, eventually, finished
 from understudy.actors.actor.actor_cell import ActorCell
 from understudy.actors.cells.cell import Cell
 from understudy.actors.cells.event_stream import EventStream
-from understudy.actors.drivers import agent_pause, group_outcomes, works
-from understudy.actors.drivers.callbacks import CallbackDispatcher
-from understudy.actors.drivers.group_actor import GroupRunActor
-from understudy.actors.drivers.turns import RunTurns
 from understudy.actors.memory.conversation_queue import Lease
 from understudy.actors.memory.conversations import Conversations
 from understudy.actors.pauses.error_tokens import ErrorTokens
 from understudy.actors.pauses.tokens import Tokens
 from understudy.actors.run_view.log import RunLog
-from understudy.actors.runs.abandoned import AbandonedWork
+from understudy.actors.runs import outcomes, works
 from understudy.actors.runs.agent_record import AgentRunRecord
+from understudy.actors.runs.callbacks import CallbackDispatcher
+from understudy.actors.runs.group_actor import GroupRunActor
 from understudy.actors.runs.group_record import GroupRunRecord
+from understudy.actors.runs.ownership import AbandonedWork
 from understudy.actors.runs.record import RunRecord
+from understudy.actors.runs.turns import RunTurns
 from understudy.actors.runs.watchdog import Watchdog
 from understudy.actors.system import run_crashes, run_endings
 from understudy.actors.system.run_crashes import RunCrashes
@@ -189,7 +189,7 @@ REPLACED: list[tuple[Any, str]] = [
     (CallbackDispatcher, "tell"),
     (CallbackDispatcher, "ruling_of"),
     (GroupRunRecord, "lay_changes"),
-    (group_outcomes, "done_outcome"),
+    (outcomes, "done_outcome"),
     (RunTurns, "_handle"),
     (GroupRunActor, "_report"),
     (GroupRunActor, "_take_due"),
@@ -197,7 +197,7 @@ REPLACED: list[tuple[Any, str]] = [
     (run_endings, "stamp"),
     (run_endings, "lasting"),
     (AgentRunRecord, "remember"),
-    (agent_pause, "paused_by"),
+    (outcomes, "paused_by"),
     (run_crashes, "_may_go_on"),
     (AgentRunRecord, "tell_error"),
 ]

@@ -16,8 +16,8 @@ from tests.support.http import OPENAI_REPLY
 from tests.support.scripts import WAIT, eventually, finished, incomplete, needs_input, results_of
 from tests.support.stores import DictStore
 from tests.support.wire_streams import as_events
-from understudy.actors.drivers.run_actor import AgentRunActor
 from understudy.actors.pauses import error_tokens
+from understudy.actors.runs.run_actor import AgentRunActor
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 from understudy.vocabulary.context.scope import current_scope
 

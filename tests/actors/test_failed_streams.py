@@ -11,7 +11,7 @@ import understudy as us
 from tests.support.scripts import WAIT
 from tests.support.streaming import StreamedScript, Tap, streaming_clerk, text_of, text_turn
 from tests.support.tools import look
-from understudy.actors.drivers import model_call
+from understudy.actors.runs import model_call
 from understudy.testing import says
 
 

@@ -13,9 +13,9 @@ import pytest
 import understudy as us
 from tests.support.gates import Gate
 from tests.support.scripts import WAIT, eventually, finished, results_of, scripted
-from understudy.actors.drivers.run_actor import AgentRunActor
 from understudy.actors.run_view.log import RunLog
 from understudy.actors.runs.agent_record import AgentRunRecord
+from understudy.actors.runs.run_actor import AgentRunActor
 from understudy.actors.system.actor_system import runs_of
 from understudy.actors.system.directory import AgentActor, StartRun
 from understudy.actors.system.run_manager import RunManager

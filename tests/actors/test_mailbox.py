@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.scripts import WAIT, eventually
 from understudy.actors.cells.mailbox import MailboxQueue, Put
-from understudy.actors.drivers.turns import RunMailbox
+from understudy.actors.runs.turns import RunMailbox
 
 
 def test_the_first_message_wakes_and_the_next_does_not() -> None:

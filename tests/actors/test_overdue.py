@@ -9,9 +9,9 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT, eventually, results_of, scripted
-from understudy.actors.drivers import overdue_steps
-from understudy.actors.drivers.run_actor import AgentRunActor
+from understudy.actors.runs import watchdog
 from understudy.actors.runs.agent_record import AgentRunRecord
+from understudy.actors.runs.run_actor import AgentRunActor
 from understudy.testing import FunctionModel, calls, says
 
 
@@ -148,10 +148,10 @@ def test_what_a_call_brings_in_the_moment_in_which_its_run_is_taken_away_is_not_
                 heard(run, work)
                 drive_on(record, epoch)
 
-            with patch.object(overdue_steps, "drive_on", hear_first):
-                overdue_steps.take_step_away(run, order, again)
+            with patch.object(watchdog, "drive_on", hear_first):
+                watchdog.take_step_away(run, order, again)
 
-    heard, drive_on = AgentRunActor.hear, overdue_steps.drive_on
+    heard, drive_on = AgentRunActor.hear, watchdog.drive_on
     monkeypatch.setattr(AgentRunActor, "hear", hear)
     with us.ActorSystem("shop") as system:
         outcome = us.Agent("clerk", model=FunctionModel(answer), tools=[looked_up]).run("go", system=system)

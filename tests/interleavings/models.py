@@ -20,10 +20,10 @@ import understudy as us
 from tests.support.promises import promises
 from understudy.actors.cells.cell import Cell
 from understudy.actors.cells.mailbox import Fate, MailboxQueue, Put
-from understudy.actors.drivers.overdue_steps import take_step_away
 from understudy.actors.journal.run_journal import JournalPart, RunJournal
 from understudy.actors.run_view.event_reader import events_of
 from understudy.actors.runs.agent_record import AgentRunRecord
+from understudy.actors.runs.watchdog import take_step_away
 from understudy.actors.stores.runs import Claim, NewRun, RunRow, RunTable
 from understudy.actors.system.actor_system import runs_of
 from understudy.actors.threads import alarms

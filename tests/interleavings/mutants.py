@@ -19,10 +19,10 @@ import pytest
 
 from understudy.actors.actor.lifecycle import Watchers
 from understudy.actors.cells.mailbox import MailboxQueue
-from understudy.actors.drivers import run_actor
-from understudy.actors.drivers.run_actor import AgentRunActor
-from understudy.actors.drivers.turns import RunTurns
+from understudy.actors.runs import run_actor
 from understudy.actors.runs.record import RunRecord
+from understudy.actors.runs.run_actor import AgentRunActor
+from understudy.actors.runs.turns import RunTurns
 from understudy.actors.system.run_manager import RunManager
 from understudy.actors.threads.pool import ThreadPool
 from understudy.actors.threads.promise import Promise

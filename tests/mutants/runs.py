@@ -6,7 +6,7 @@ from .mutant import Mutant
 
 RUN_RECORD = "actors/runs/record.py"
 OWNERSHIP = "actors/runs/ownership.py"
-ACTOR = "actors/drivers/run_actor.py"
+ACTOR = "actors/runs/run_actor.py"
 RUN_MANAGER = "actors/system/run_manager.py"
 TOKENS = "actors/pauses/tokens.py"
 STORED_PAUSES = "actors/pauses/stored_pauses.py"
@@ -59,7 +59,7 @@ MUTANTS = (
     ),
     Mutant(
         "a turn that was paid for is asked for again",
-        "actors/drivers/model_call.py",
+        "actors/runs/model_call.py",
         "model = model_of(run) if turn is None else None",
         "model = model_of(run)",
         (

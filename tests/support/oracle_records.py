@@ -13,12 +13,12 @@ from unittest.mock import patch
 
 from tests.support import oracle as o
 from tests.support.line_trees import add, copy_of
-from understudy.actors.drivers.run_actor import AgentRunActor
 from understudy.actors.runs import agent_record, child_runs
 from understudy.actors.runs.agent_record import AgentRunRecord
-from understudy.actors.runs.given_session import follow_session, options_to_go_on, values_of
 from understudy.actors.runs.group_record import GroupRunRecord
 from understudy.actors.runs.record import RunRecord
+from understudy.actors.runs.run_actor import AgentRunActor
+from understudy.actors.runs.stored_session import follow_session, options_to_go_on, values_of
 from understudy.actors.runs.sub_agents import run_of_call
 from understudy.actors.system.maps.map_answers import Answers
 from understudy.actors.system.maps.named_answers import NamedAnswers

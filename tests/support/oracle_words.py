@@ -21,16 +21,16 @@ from typing import Any, TypeAlias
 from unittest.mock import patch
 
 import understudy as us
-from understudy.actors.drivers import overdue_steps
-from understudy.actors.drivers.run_actor import AgentRunActor
 from understudy.actors.run_view import log as facts
 from understudy.actors.run_view.fact_events import About, event_of
 from understudy.actors.run_view.log import RunLines, RunLog
 from understudy.actors.run_view.log_reader import LogReader
 from understudy.actors.run_view.shown_turn import ShownTurn
+from understudy.actors.runs import watchdog
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.group_record import GroupRunRecord
 from understudy.actors.runs.record import RunRecord
+from understudy.actors.runs.run_actor import AgentRunActor
 from understudy.actors.tools.tool_call import Executed, ToolCallTask
 from understudy.diagnostics import BARE
 from understudy.orchestration.runs import events as e
@@ -419,7 +419,7 @@ def installed() -> Generator[Words]:
         wrap(GroupRunRecord, "__init__", init)
         wrap(RunLines, "started", starting)
         wrap(AgentRunActor, "_take_made", taking)
-        wrap(overdue_steps, "_feed_timeout", timing_out)
+        wrap(watchdog, "_feed_timeout", timing_out)
         wrap(AgentRunActor, "_apply", applying)
         stack.enter_context(_logging(words.records))
         yield words

@@ -27,7 +27,7 @@ from understudy import (
     ask_user,
     tool,
 )
-from understudy.actors.drivers.group_actor import GroupRunActor
+from understudy.actors.runs.group_actor import GroupRunActor
 from understudy.actors.runs.group_record import GroupRunRecord
 from understudy.errors import BadReply
 from understudy.orchestration.definitions.runner import Runner

@@ -8,7 +8,7 @@ from dataclasses import replace
 from logging import WARNING
 from typing import TYPE_CHECKING
 
-from understudy.actors.drivers.loaded_outcomes import outcome_of
+from understudy.actors.runs.outcomes import outcome_of
 from understudy.actors.system.recovery.recovery import Recovery
 from understudy.diagnostics import emit
 from understudy.errors import RunError, SpecChanged, StoreError, TokenLeased, TokenUsed, UnknownToken, in_words

@@ -7,16 +7,13 @@ next work does not ask again if this one fails.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from logging import WARNING
 from math import inf
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypedDict, TypeVar, cast
 
-from understudy.actors.runs.agent_record import AgentRunRecord
-from understudy.actors.runs.ownership import Stale
-from understudy.actors.runs.turn_findings import NOTHING, AboutTurn
 from understudy.diagnostics import emit
 from understudy.errors import RunError, in_words
 from understudy.orchestration.agent.rounds import calls_of, repaired, with_ids
@@ -40,9 +37,10 @@ from understudy.vocabulary.runs.outcomes import Complete, Incomplete
 from understudy.vocabulary.tools.parameters import BadArguments
 from understudy.vocabulary.tools.signature import Signature
 
+from .agent_record import AgentRunRecord
+from .ownership import Stale
+
 if TYPE_CHECKING:
-    from understudy.actors.runs.agent_record import AgentRunRecord
-    from understudy.actors.runs.turn_findings import AboutTurn
     from understudy.orchestration import AgentRun
     from understudy.vocabulary.answers.output_type import CheckedOutput
     from understudy.vocabulary.context.session import RunContext
@@ -50,7 +48,22 @@ if TYPE_CHECKING:
     from understudy.vocabulary.runs.criteria import Criterion
     from understudy.vocabulary.tools.definition import Tool
 
+    from .agent_record import AgentRunRecord
+
 T = TypeVar("T")
+
+
+class AboutTurn(TypedDict, total=False):
+    """What the machine is told about a model's turn, besides the turn."""
+
+    problems: Mapping[int, str]
+    resolutions: Mapping[int, Resolution]
+    approvals: Mapping[int, Verdict]
+    met: str | None
+    output_problem: str
+
+
+NOTHING: AboutTurn = {}
 
 
 def about_turn(record: AgentRunRecord, epoch: int, turn: ModelTurn) -> AboutTurn:

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from understudy.actors.run_view.errors import cancelled, safely
 from understudy.actors.run_view.log import Finished
-from understudy.actors.runs.context_changes import note_changes
-from understudy.actors.runs.ownership import Stale
 from understudy.actors.threads.pool import here, run_next_here
 from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.actors.tools.batch_call import Call
@@ -32,9 +30,10 @@ from understudy.orchestration.runs.agent_state import AgentLineState
 from understudy.orchestration.supervision.call_time import CallDeadlines
 from understudy.vocabulary.messages import ModelTurn, ToolCall, ToolResult
 
+from .agent_record import note_changes
 from .callbacks import note_guarded
 from .model_call import AskModel, SumUp
-from .sub_calls import SubAgentTurn
+from .ownership import Stale
 from .turns import START, RunMailbox
 from .works import (
     EndTurn,
@@ -47,6 +46,7 @@ from .works import (
     Pause,
     Reconcile,
     Review,
+    SubAgentTurn,
     Work,
     WorkingRun,
     Write,

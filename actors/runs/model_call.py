@@ -19,8 +19,6 @@ from understudy.actors.run_view.errors import (
 from understudy.actors.run_view.log import Retried, RunLog
 from understudy.actors.run_view.shown_turn import ShownTurn
 from understudy.actors.run_view.tracebacks import let_go
-from understudy.actors.runs.agent_record import AgentRunRecord
-from understudy.actors.runs.ownership import Stale
 from understudy.errors import ContextOverflow, ProviderError, ProviderTimeout, RunTimedOut, UnderstudyError, in_words
 from understudy.orchestration.agent.feed_checks import fault_of_usage
 from understudy.orchestration.agent.steps import CallModel
@@ -42,7 +40,9 @@ from understudy.vocabulary.models import (
 )
 from understudy.vocabulary.pieces import Piece
 
+from .agent_record import AgentRunRecord
 from .callbacks import CallbackDispatcher
+from .ownership import Stale
 from .turn_checks import about_turn, check_answer
 from .works import Events, Work, WorkingRun
 

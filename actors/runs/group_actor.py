@@ -14,9 +14,6 @@ from functools import partial
 from typing import Any
 
 from understudy.actors.run_view.errors import timed_out
-from understudy.actors.runs.group_children import Inside
-from understudy.actors.runs.group_record import GroupRunRecord
-from understudy.actors.runs.ownership import Stale
 from understudy.actors.threads.pool import here, run_next_here
 from understudy.errors import UnderstudyError
 from understudy.orchestration.group.children import ChildOrder
@@ -36,7 +33,10 @@ from .child_ends import (
     tell,
     tell_end,
 )
-from .group_outcomes import end_done, end_failed, end_paused
+from .group_children import Inside
+from .group_record import GroupRunRecord
+from .outcomes import end_done, end_failed, end_paused
+from .ownership import Stale
 from .turns import START, TIME_UP, RunMailbox, RunTurns, of_thread
 from .works import SAID, Events, RunWork
 

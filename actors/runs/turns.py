@@ -14,14 +14,15 @@ from threading import get_ident
 
 from understudy.actors.run_view.errors import safely
 from understudy.actors.run_view.log import RunLines, RunLogEntry, tell_late_work
-from understudy.actors.runs.ownership import InHand
-from understudy.actors.runs.record import NO_CONTEXT, RunRecord
 from understudy.actors.threads.alarms import Alarm, ring_at
 from understudy.actors.threads.pool import run_next_here, start_next_thread, submit
 from understudy.diagnostics import held_here
 from understudy.errors import UnderstudyError
 from understudy.vocabulary.runs.handles import RunPhase
 from understudy.vocabulary.runs.outcomes import Outcome
+
+from .ownership import InHand
+from .record import NO_CONTEXT, RunRecord
 
 START, TIME_UP = "start", "time is up"
 

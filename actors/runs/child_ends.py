@@ -7,10 +7,6 @@ from contextlib import suppress
 from typing import TypeVar
 
 from understudy.actors.run_view.log import Retried
-from understudy.actors.runs.child_runs import begun, changes_of, continued, refuse_call, saved_inner, unfinished
-from understudy.actors.runs.group_children import ChildEnd, Inside
-from understudy.actors.runs.group_record import GroupRunRecord
-from understudy.actors.runs.record import RunRecord
 from understudy.errors import CircularAgentCall, had_its_retries
 from understudy.orchestration.definitions.workflow import Task
 from understudy.orchestration.graph.run import GraphRun
@@ -21,6 +17,11 @@ from understudy.vocabulary.checks import WrongReturn, found_instead
 from understudy.vocabulary.context.ancestry import circular
 from understudy.vocabulary.context.overlays import SessionOverlay
 from understudy.vocabulary.runs.outcomes import Complete, Incomplete, Outcome
+
+from .child_runs import begun, changes_of, continued, refuse_call, saved_inner, unfinished
+from .group_children import ChildEnd, Inside
+from .group_record import GroupRunRecord
+from .record import RunRecord
 
 T = TypeVar("T")
 
