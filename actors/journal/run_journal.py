@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from understudy.actors.stores.database import Sql
 from understudy.actors.stores.events.rows import note_cancelled
-from understudy.actors.stores.runs import Claim, NewRun, RunRow, RunTable, StoredRun
+from understudy.actors.stores.runs import Claim, NewRun, RunRow, RunTable
 from understudy.actors.stores.transactions.served_transaction import ServedTransaction
 from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.errors import LeaseLost, StoreError
@@ -96,24 +96,13 @@ class RunJournal:
             StoreError: the store failed; the run is not accepted.
         """
         given = [RunRow("", *row) for row in rows]
-        self._claim = self._table.accept(run, accepted, rows=given, also=also, beat=beat, keeps_events=keeps_events)
-        return self._is_had_by(run.owner)
+        claim = self._table.accept(run, accepted, rows=given, also=also, beat=beat, keeps_events=keeps_events)
+        self.hold(claim, run.owner)
+        return claim is not None
 
-    def claim(
-        self,
-        left: StoredRun,
-        owner: str,
-        only_if: Callable[[Sql], bool] | None = None,
-        beat: Callable[[Sql], object] | None = None,
-    ) -> bool:
-        """Take over a run that was left; False if another process was first, or `only_if`. Raises `StoreError`."""
-        self._claim = self._table.claim(left, owner, only_if, beat)
-        return self._is_had_by(owner)
-
-    def _is_had_by(self, owner: str) -> bool:
-        if self._claim is not None:
-            self.owner = owner
-        return self._claim is not None
+    def hold(self, claim: Claim | None, owner: str) -> None:
+        """Note what this process, `owner`, has of the run; None for nothing."""
+        self._claim, self.owner = claim, "" if claim is None else owner
 
     def has(self, paths: Iterable[str]) -> None:
         """Note which runs have rows from a process before."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
 from understudy.actors.stores.database import Sql
 from understudy.actors.stores.process_locks import Locks
 from understudy.actors.stores.runs import NewRun, RunRow, RunTable, StoredRun
-from understudy.errors import LeaseLost
+from understudy.errors import LeaseLost, StoreError
 from understudy.vocabulary.context.account import Account
 
 from .driven_runs import DrivenRuns
@@ -137,42 +137,58 @@ class RunJournals:
         """Whether no process has taken a run over or ended it since it was found. Blocks for the store."""
         return self._table.is_left(left)
 
-    def claim(self, left: StoredRun, silent_at: int | None = None) -> RunJournal | None:
-        """Take a run over; None if another process or thread was first.
+    def claim(self, left: Sequence[StoredRun], silent_at: int | None = None) -> dict[str, RunJournal]:
+        """Take runs over at once; return the journals of those with which no other process or thread was first, by id.
 
         Args:
-            left: the run.
-            silent_at: take it only if its owner has not beaten since it had this number of beats.
+            left: the runs.
+            silent_at: take them only if their one owner has not beaten since it had this number of beats.
 
         Raises:
-            StoreError: the store failed.
+            StoreError: the store failed; a run that was taken after all is left here.
             AgentDown: no thread can be started to beat for this process.
         """
-        journal = self._new(left.run_id)
-        journal.tries = self._driven.tries(left.run_id)
-        if not self._driven.add_if_new(journal):
-            return None
-        is_claimed = False
+        owner, asked = self._locks.name(), dict[int, RunJournal]()
         try:
-            self._heartbeat.drive(journal)
-            only_if = None if silent_at is None else partial(is_silent, owner=left.owner, beats=silent_at)
-            owner = self._locks.name()
-            with self._heartbeat.first_beat(owner) as beat:
-                is_claimed = journal.claim(left, owner, only_if, beat)
+            for each in left:
+                journal = self._new(each.run_id)
+                journal.tries = self._driven.tries(each.run_id)
+                if self._driven.add_if_new(journal):
+                    asked[each.run] = journal
+                    self._heartbeat.drive(journal)
+                    journal.owner = owner  # also if the store fails: maybe this process has the run then
+            if asked:
+                only_if = None if silent_at is None else partial(is_silent, owner=left[0].owner, beats=silent_at)
+                with self._heartbeat.first_beat(owner) as beat:
+                    claims = self._table.claim([each for each in left if each.run in asked], owner, only_if, beat)
+                for run, journal in asked.items():
+                    journal.hold(claims.get(run), owner)
         finally:
-            if not is_claimed:
-                self.ended(journal)
-        if not is_claimed:
-            return None
-        self._driven.forget([left.run_id])
-        return journal
+            for journal in asked.values():
+                if journal.number is None:
+                    self.ended(journal)
+        found = {journal.run_id: journal for journal in asked.values() if journal.number is not None}
+        self._driven.forget(found)
+        return found
+
+    def give_back(self, claimed: Sequence[tuple[StoredRun, RunJournal]]) -> None:
+        """Leave claimed runs to everybody, as often taken over as before; if the store fails, this process has left them."""
+        for _, journal in claimed:
+            self._heartbeat.leave(journal)  # first: it would tell of runs that are lost
+        of_others = [(left, journal) for left, journal in claimed if left.owner != journal.owner]
+        with suppress(StoreError):
+            self._table.give_back([left for left, _ in of_others], self._locks.name())
+            for _, journal in of_others:
+                journal.owner = ""
+        for _, journal in claimed:
+            self.ended(journal)
 
     def end_left(self, left: StoredRun, silent_at: int | None, first: Callable[[], object]) -> None:
         """End a run that was left and is to be cancelled; nothing if another process was first.
 
         Args and errors as `claim`; `first` is called before the end, and again by the next process if this one dies there.
         """
-        journal = self.claim(left, silent_at)
+        journal = self.claim([left], silent_at).get(left.run_id)
         if journal is not None:
             try:
                 first()

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
-from understudy.actors.stores.database import Database, Part, Sql, SqlValue, WritesFirst, prepare
+from understudy.actors.stores.database import Database, Part, Sql, WritesFirst, prepare
+from understudy.actors.stores.runs import run_values
 
 AT_ONCE = 256  # Runs that one statement asks for at most.
 
@@ -139,9 +140,8 @@ def _standings(sql: Sql, runs: Sequence[int]) -> dict[int, Standing]:
     found: dict[int, Standing] = {}
     for first in range(0, len(runs), AT_ONCE):
         some = runs[first : first + AT_ONCE]
-        count = 1 << (len(some) - 1).bit_length()  # few different texts: a server prepares each
-        values: dict[str, SqlValue] = {f"run{at}": some[min(at, len(some) - 1)] for at in range(count)}
-        for run, epoch, is_to_cancel in sql.execute(standings_of(count), values).fetchall():
+        values = run_values(some)
+        for run, epoch, is_to_cancel in sql.execute(standings_of(len(values)), values).fetchall():
             found[run] = Standing(epoch, bool(is_to_cancel))
     return found
 

@@ -24,6 +24,7 @@ from understudy.errors import StoreError
 MARK = "folder"
 """The file with the mark of the folder."""
 UNREADY = ".new"
+NOBODY = "0"  # The name of no process: all locks say that it does not live.
 
 
 class Locks(Protocol):

@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
+from understudy.orchestration.journal.rows import DEFINITION
 from understudy.vocabulary.runs.conversations import NO_USER
 
 from .database import Part, Row, Sql, SqlValue, Table
 from .events.rows import EVENT, EVENTS_KEPT, UNDER_WAY, forget_events, next_event
+from .process_locks import NOBODY
 from .transactions.served_transaction import ServedTransaction
 
 KEPT = 30 * 86_400.0  # Seconds for which the end of a run is told.
@@ -78,19 +80,15 @@ UPDATE understudy_runs SET state = :state, ended_at = :now, forget_at = :forget_
     events_until = CASE WHEN events_until IS NULL THEN NULL ELSE :events_until END
 WHERE run = :run AND epoch = :epoch AND state = 'going'
 """
-_STORED = """
-SELECT run, run_id, runner_id, user_id, conversation_id, owner, epoch, takeovers, accepted, cancel_requested
-FROM understudy_runs WHERE state = 'going'
+_STORED = f"""
+SELECT run, run_id, runner_id, user_id, conversation_id, owner, epoch, takeovers, accepted, cancel_requested, (
+    SELECT body FROM understudy_run_rows AS its WHERE its.run = understudy_runs.run AND path = '' AND kind = '{DEFINITION}' AND name = ''
+) FROM understudy_runs WHERE state = 'going'
 """
 LEFT = f"{_STORED} AND app = :app ORDER BY run"
 LEFT_BY = f"{_STORED} AND app = :app AND owner = :owner ORDER BY run"
 IS_LEFT = "SELECT 1 FROM understudy_runs WHERE run = :run AND epoch = :epoch AND state = 'going'"
 GOING = f"{_STORED} AND run_id = :run_id"
-CLAIM = """
-UPDATE understudy_runs SET owner = :owner, epoch = epoch + 1,
-    takeovers = takeovers + CASE WHEN owner = :owner THEN 0 ELSE 1 END
-WHERE run = :run AND epoch = :epoch AND state = 'going'
-"""
 ROWS = f"SELECT path, kind, name, body FROM understudy_run_rows WHERE run = :run AND kind != '{EVENT}' ORDER BY id"
 TAKEN = "SELECT 1 FROM understudy_runs WHERE run = :run AND epoch > :epoch"
 OF_USER = "SELECT run FROM understudy_runs WHERE user_id = :user_id"
@@ -148,6 +146,8 @@ class StoredRun(NamedTuple):
     accepted: str
     cancel_requested: float | None
     """When somebody asked its process to cancel it."""
+    definition: str | None
+    """Its row with the definition of its runner; None if it has no rows yet."""
 
 
 class RunTable(Table):
@@ -313,25 +313,26 @@ class RunTable(Table):
 
     def claim(
         self,
-        left: StoredRun,
+        left: Sequence[StoredRun],
         owner: str,
         only_if: Callable[[Sql], bool] | None = None,
         beat: Callable[[Sql], object] | None = None,
-    ) -> Claim | None:
-        """Take a run over; None if another process was first, or `only_if`, called in the transaction, returned False.
+    ) -> dict[int, Claim]:
+        """Take over those of some runs that are as they were found; none if `only_if`, called in the transaction, returned False.
 
-        `beat` is that of `accept`.
+        `beat` is that of `accept`. Returns the claim of each run that was taken, by its number.
         """
-        values: dict[str, SqlValue] = {"run": left.run, "epoch": left.epoch, "owner": owner}
 
-        def take(sql: Sql) -> Claim | None:
+        def take(sql: Sql) -> dict[int, Claim]:
             if beat is not None:
                 beat(sql)
-            if (only_if is not None and not only_if(sql)) or sql.execute(CLAIM, values).rowcount != 1:
-                return None
-            return Claim(left.run, left.epoch + 1, next_event(sql, left.run))
+            return _pass(sql, left, owner) if only_if is None or only_if(sql) else {}
 
         return self._database.write(take)
+
+    def give_back(self, left: Sequence[StoredRun], owner: str) -> None:
+        """Leave runs to everybody that `owner` claimed as they were found. They are nobody's: who had them before may live."""
+        self._database.write(lambda sql: _pass(sql, left, owner, back=True))
 
     def rows(self, run: int) -> list[RunRow]:
         """Return the rows of a run without those of its events, in the order in which they were first written."""
@@ -382,6 +383,39 @@ def put_rows(count: int) -> str:
         f"INSERT INTO understudy_run_rows (run, path, kind, name, body) VALUES {rows} "
         "ON CONFLICT (run, path, kind, name) DO UPDATE SET body = excluded.body"
     )
+
+
+def _pass(sql: Sql, left: Sequence[StoredRun], owner: str, *, back: bool = False) -> dict[int, Claim]:
+    """Have runs pass to an owner, or from it to nobody; return the claims of those that pass, by number."""
+    alike: dict[tuple[str, int], list[int]] = {}
+    for each in left:
+        before, epoch = (owner, each.epoch + 1) if back else (each.owner, each.epoch)
+        alike.setdefault((before, epoch), []).append(each.run)
+    after, step = (NOBODY, -1) if back else (owner, 1)
+    found: dict[int, Claim] = {}
+    for (before, epoch), runs in alike.items():
+        numbers = run_values(runs)
+        values = numbers | {"before": before, "after": after, "epoch": epoch, "step": step}
+        for run, last in sql.execute(passing(len(numbers)), values).fetchall():
+            found[run] = Claim(run, epoch + 1, None if last is None else int(last) + 1)
+    return found
+
+
+@cache
+def passing(count: int) -> str:
+    """Return the statement by which so many runs pass to another owner; it returns the name of the last event of each."""
+    runs = ", ".join([f":run{at}" for at in range(count)])
+    return f"""
+UPDATE understudy_runs SET owner = :after, epoch = epoch + 1,
+    takeovers = takeovers + CASE WHEN owner = :after THEN 0 ELSE :step END
+WHERE run IN ({runs}) AND owner = :before AND epoch = :epoch AND state = 'going'
+RETURNING run, (SELECT MAX(name) FROM understudy_run_rows AS its WHERE its.run = understudy_runs.run AND path = '' AND kind = '{EVENT}')
+"""
+
+
+def run_values(runs: Sequence[int]) -> dict[str, SqlValue]:
+    """Return the parameters for some runs. Their number is a power of two: a server prepares each text."""
+    return {f"run{at}": runs[min(at, len(runs) - 1)] for at in range(1 << (len(runs) - 1).bit_length())}
 
 
 def _stored(row: Row) -> StoredRun:

@@ -124,7 +124,7 @@ def test_an_owner_that_beats_before_its_run_is_claimed_keeps_it(stage: Stage) ->
 
     stage.beating.beat()
 
-    assert journals.claim(left, gone.silent_at) is None
+    assert journals.claim([left], gone.silent_at) == {}
     assert stage.table.left("shop")[0].owner == "7"
 
 
@@ -132,8 +132,7 @@ def test_a_claim_after_the_lease_refuses_what_the_owner_writes_later(stage: Stag
     (gone,) = stage.look_for(60.0)
     (left,) = stage.neighbours.left_by(gone)
     journals = stage.journals()
-    journal = journals.claim(left, gone.silent_at)
-    assert journal is not None
+    journal = journals.claim([left], gone.silent_at)["run-1"]
 
     stage.beating.beat()
 
@@ -150,8 +149,7 @@ def test_a_claim_is_the_first_beat_of_a_process_that_has_not_beaten(
 
     monkeypatch.setattr(RunOwners, "beat", fails)
     journals, (left,) = stage.journals(), stage.table.left("shop")
-    journal = journals.claim(left)
-    assert journal is not None
+    journal = journals.claim([left])[left.run_id]
 
     (owner,) = stage.owners.going("shop")
     journals.ended(journal)
@@ -265,7 +263,7 @@ def test_an_owner_learns_at_its_beat_that_another_has_its_run(stage: Stage) -> N
     assert not stage.lost.is_set()
     _, left = stage.table.left("shop")
 
-    RunTable(stage.database).claim(left, "8")
+    RunTable(stage.database).claim([left], "8")
     stage.beating.beat()
 
     assert stage.lost.wait(WAIT)
@@ -339,7 +337,7 @@ def test_a_tool_sees_at_the_next_beat_that_another_process_has_its_run(tmp_path:
     def act(ctx: us.ToolContext) -> str:
         """Lose the run, and look until the scope is cancelled."""
         (left,) = table.left("shop")
-        assert table.claim(left, "another") is not None
+        assert table.claim([left], "another")
         eventually(lambda: ctx.scope.cancelled, "the scope is cancelled")
         cancelled.set()
         return "done"

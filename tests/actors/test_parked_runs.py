@@ -5,7 +5,7 @@ from __future__ import annotations
 from understudy.actors.stores.runs import StoredRun
 from understudy.actors.system.recovery.parked_runs import ParkedRuns
 
-LEFT = StoredRun(1, "r-1", "clerk", "ada", None, "gone", 1, 0, "", None)
+LEFT = StoredRun(1, "r-1", "clerk", "ada", None, "gone", 1, 0, "", None, None)
 
 
 def test_the_pauses_between_the_attempts_of_a_run_grow() -> None:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ def test_a_store_that_fails_once_costs_no_run(
     leave_runs(agent, store, effects, 3)
     claim, answers = RunTable.claim, iter([True, False, True, True])
 
-    def fails_once(table: RunTable, left: StoredRun, owner: str, *others: Any) -> Claim | None:
+    def fails_once(table: RunTable, left: Sequence[StoredRun], owner: str, *others: Any) -> dict[int, Claim]:
         if not next(answers):
             raise StoreError("the disk is full")
         return claim(table, left, owner, *others)
@@ -194,7 +195,7 @@ def test_a_run_that_another_process_has_does_not_end_with_its_answer(tmp_path: P
 
     def ask(request: us.ModelRequest) -> us.ModelTurn:
         (left,) = table.left("shop")
-        assert table.claim(left, "another") is not None
+        assert table.claim([left], "another")
         return says("done")
 
     with pytest.raises(us.LeaseLost, match="another one took it over"):
@@ -244,8 +245,7 @@ def test_rows_that_a_process_before_wrote_of_a_run_inside_go_with_it(tmp_path: P
     assert claim is not None
     table.commit(claim, [RunRow(path, "head", "", "{}") for path in ("", "/0", "/0/1.c0", "/1")])
     (left,) = journals.left()
-    journal = journals.claim(left)
-    assert journal is not None
+    journal = journals.claim([left])[left.run_id]
     journal.has({row.path for row in journals.rows(left)})
 
     journal.commit("", [], list, closed=["/0"])

@@ -105,7 +105,7 @@ class Pause:
     def take_over(self) -> us.PausedRun | None:
         """Take the run over, and return the pause that is found then."""
         (left,) = self.table.left("shop")
-        assert self.table.claim(left, "another") is not None
+        assert self.table.claim([left], "another")
         return self.pauses.get("shop-1")
 
 

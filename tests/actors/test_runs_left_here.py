@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+import understudy as us
 from understudy.actors.journal.driven_runs import DrivenRuns
 from understudy.actors.journal.neighbours import Neighbour, Neighbours
 from understudy.actors.journal.run_journal import RunJournal
 from understudy.actors.journal.run_journals import RunJournals
 from understudy.actors.journal.run_owners import RunOwners
 from understudy.actors.stores.database import Database
-from understudy.actors.stores.runs import NewRun, RunTable
+from understudy.actors.stores.process_locks import NOBODY, HasLocks
+from understudy.actors.stores.runs import Claim, NewRun, RunTable, StoredRun
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
 from understudy.orchestration.definitions.port import RunOptions
 from understudy.vocabulary.context.account import Account
@@ -52,14 +55,92 @@ def test_only_a_run_of_another_process_is_taken_over(database: Database) -> None
 
     for _ in range(2):
         for left in journals.left():
-            journal = journals.claim(left)
-            assert journal is not None
+            journal = journals.claim([left])[left.run_id]
             journals.ended(journal)
 
     assert {run.run_id: (run.takeovers, run.epoch) for run in table.left("shop")} == {
         "own": (0, 3),
         "of-another": (1, 3),
     }
+
+
+def test_runs_that_are_claimed_at_once_pass_each_to_the_first_process(database: Database) -> None:
+    table = RunTable(database)
+    for run_id, owner in (("r-1", "gone"), ("r-2", "gone"), ("r-3", "lost")):
+        table.accept(NewRun(run_id, "shop", "clerk", owner, None, None), "")
+    one, two, three = left = table.left("shop")
+
+    assert table.claim([two], "first").keys() == {two.run}
+    assert table.claim(left, "second") == {run.run: Claim(run.run, 2) for run in (one, three)}
+
+    assert [(run.owner, run.epoch, run.takeovers) for run in table.left("shop")] == [
+        ("second", 2, 1),
+        ("first", 2, 1),
+        ("second", 2, 1),
+    ]
+
+
+def test_a_run_that_is_given_back_is_nobodys_and_its_claim_is_refused(database: Database) -> None:
+    table = RunTable(database)
+    journals = RunJournals(table, RunOwners(database), Names(), "shop", 15.0)
+    table.accept(NewRun("r-1", "shop", "clerk", "7", None, None), "")
+    (left,) = journals.left()
+    journal = journals.claim([left])["r-1"]
+
+    journals.give_back([(left, journal)])
+
+    (now,) = journals.left()
+    assert (now.owner, now.takeovers) == (NOBODY, left.takeovers)
+    assert not table.commit(Claim(left.run, left.epoch), [])
+    with pytest.raises(us.LeaseLost):
+        journal.commit("", [], list)
+    assert isinstance(database, HasLocks)
+    assert database.locks is not None
+    assert not database.locks.lives(NOBODY)
+    neighbours = RunJournals(table, RunOwners(database), database.locks, "shop", 15.0).neighbours()
+    assert neighbours.gone() == [Neighbour(NOBODY, 1)]
+    assert neighbours.left_by(Neighbour(NOBODY, 1)) == [now]
+
+
+def test_a_run_that_this_process_had_left_is_left_here_again_when_it_is_given_back(tmp_path: Path) -> None:
+    database = SQLiteDatabase(str(tmp_path / "runs.db"))
+    table = RunTable(database)
+    journals = RunJournals(table, RunOwners(database), Names(), "shop", 15.0)
+    leave_run(journals, "r-1")
+    (left,) = journals.left()
+
+    journals.give_back([(left, journals.claim([left])["r-1"])])
+
+    assert [run.owner for run in table.left("shop")] == ["here"]
+    assert DrivenRuns(repr(table), "shop").left()["r-1"].tries == 1
+
+
+@pytest.mark.parametrize("failing", ["claim", "give_back"])
+def test_a_run_that_this_process_may_have_when_its_store_has_failed_is_left_here(
+    failing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = SQLiteDatabase(str(tmp_path / "runs.db"))
+    table = RunTable(database)
+    journals = RunJournals(table, RunOwners(database), Names(), "shop", 15.0)
+    table.accept(NewRun("r-1", "shop", "clerk", "7", None, None), "")
+    (left,) = journals.left()
+    claim = RunTable.claim
+
+    def fails_late(table: RunTable, left: Sequence[StoredRun], owner: str, *others: object) -> None:
+        if failing == "claim":
+            claim(table, left, owner)
+        raise us.StoreError("nobody knows whether it was done")
+
+    monkeypatch.setattr(RunTable, failing, fails_late)
+    if failing == "claim":
+        with pytest.raises(us.StoreError):
+            journals.claim([left])
+    else:
+        journals.give_back([(left, journals.claim([left])["r-1"])])
+
+    neighbours = journals.neighbours()
+    assert neighbours.gone() == [Neighbour("here", 1)]
+    assert [run.run_id for run in neighbours.left_by(Neighbour("here", 1))] == ["r-1"]
 
 
 def test_a_journal_knows_how_often_its_process_has_gone_on_with_the_run(tmp_path: Path) -> None:
@@ -70,8 +151,7 @@ def test_a_journal_knows_how_often_its_process_has_gone_on_with_the_run(tmp_path
 
     for _ in range(3):
         (left,) = journals.left()
-        journal = journals.claim(left)
-        assert journal is not None
+        journal = journals.claim([left])[left.run_id]
         tries.append(journal.tries)
         journals.ended(journal)
 

@@ -14,7 +14,7 @@ from understudy.actors.stores.database import Rows, Sql, SqlValue
 from understudy.actors.stores.grants import Grants
 from understudy.actors.stores.maps.map_table import MapTable
 from understudy.actors.stores.pauses import PauseTable
-from understudy.actors.stores.runs import RunTable
+from understudy.actors.stores.runs import NewRun, RunTable
 from understudy.actors.stores.sessions import SessionChange, SessionTable
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
 from understudy.vocabulary.context.session_values import owners
@@ -95,6 +95,14 @@ def pauses(database: Explained) -> None:
     table.close(RUN.run_id, 1)
 
 
+def runs(database: Explained) -> None:
+    table = RunTable(database)
+    table.accept(NewRun("one", "shop", "clerk", "gone", "ada", None), "")
+    left = table.left("shop", "gone")
+    table.claim(left, "process")
+    table.give_back(left, "process")
+
+
 def maps(database: Explained) -> None:
     RunTable(database)
     table = MapTable(database)
@@ -108,7 +116,7 @@ def maps(database: Explained) -> None:
     table.erase("ada", "shop")
 
 
-@pytest.mark.parametrize("play", [sessions, conversations, tickets, pauses, maps])
+@pytest.mark.parametrize("play", [sessions, conversations, tickets, pauses, runs, maps])
 def test_no_statement_of_a_run_reads_a_whole_table(play: Callable[[Explained], None], database: Explained) -> None:
     play(database)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,10 @@ from tests.support.scripts import WAIT, eventually, finished, needs_approval
 from understudy.actors.journal.neighbours import Neighbours
 from understudy.actors.journal.run_owners import RunOwner, RunOwners
 from understudy.actors.stores.open_store import open_store
-from understudy.actors.stores.runs import RunTable, StoredRun
+from understudy.actors.stores.process_locks import NOBODY
+from understudy.actors.stores.runs import Claim, RunTable, StoredRun
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
-from understudy.actors.system.recovery import parked_runs
+from understudy.actors.system.recovery import parked_runs, recovery, takeovers
 from understudy.testing import says
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is killed after a fork")
@@ -85,10 +86,76 @@ def leave_run(agent: us.Agent, store: str, effects: Effects) -> None:
     effects.deadly = 0
 
 
-def is_all_over(store: str) -> bool:
+def clerk_of(effects: Effects) -> us.Agent:
+    """Return an agent with an effect; in a process that dies of one, its runs wait for that."""
+
+    @us.tool(idempotent=True)
+    def act(ctx: us.ToolContext, word: str) -> str:
+        """Act."""
+        effects.note(ctx.call_key)
+        if effects.deadly:
+            threading.Event().wait(WAIT)
+        return word
+
+    return worker("clerk", act, ["a"])
+
+
+def leave_runs(agent: us.Agent, store: str, effects: Effects, count: int) -> list[StoredRun]:
+    """Have a process begin so many runs, each of which has an effect, and die of the last one; returns them."""
+
+    def begin() -> None:
+        system = us.ActorSystem("shop", store=store)
+        for handle in [agent.submit("go", system=system) for _ in range(count)]:
+            handle.result(WAIT)
+
+    effects.deadly = len(effects.noted) + count
+    assert killed(begin)
+    effects.deadly = 0
+    return left_in(store)
+
+
+def left_in(store: str) -> list[StoredRun]:
     runs = open_store(store).runs
     assert runs is not None
-    return not runs.left("shop")
+    return runs.left("shop")
+
+
+class Claims:
+    """Counts the claims of runs.
+
+    Attributes:
+        asked: how many runs each claim was for.
+        after: called after each claim.
+    """
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+        self.after: Callable[[RunTable], object] = lambda _: None
+
+    def claim(self, table: RunTable, left: Sequence[StoredRun], owner: str, *others: Any) -> dict[int, Claim]:
+        found = _claim(table, left, owner, *others)
+        self.asked.append(len(left))
+        self.after(table)
+        return found
+
+
+_claim = RunTable.claim
+
+
+@pytest.fixture
+def claims(monkeypatch: pytest.MonkeyPatch, looks: Looks) -> Claims:
+    found = Claims()
+
+    def claim(table: RunTable, left: Sequence[StoredRun], owner: str, *others: Any) -> dict[int, Claim]:
+        return found.claim(table, left, owner, *others)
+
+    monkeypatch.setattr(RunTable, "claim", claim)
+    monkeypatch.setattr(recovery, "AT_ONCE", 2)
+    return found
+
+
+def is_all_over(store: str) -> bool:
+    return not left_in(store)
 
 
 def test_a_run_whose_process_is_killed_goes_on_in_a_neighbour(either_store: str, effects: Effects) -> None:
@@ -112,6 +179,105 @@ def test_of_several_neighbours_one_goes_on_with_a_run(either_store: str, effects
         eventually(lambda: is_all_over(either_store), "the runs have ended")
 
     assert (len(effects.noted), len(set(effects.noted))) == (6, 3)
+
+
+def test_the_runs_of_a_killed_process_are_claimed_by_few_statements(
+    either_store: str, effects: Effects, claims: Claims
+) -> None:
+    agent = clerk_of(effects)
+    leave_runs(agent, either_store, effects, 5)
+
+    with watching(either_store, agent):
+        eventually(lambda: is_all_over(either_store), "the runs have ended")
+
+    assert claims.asked == [2, 2, 1]
+    assert (len(effects.noted), len(set(effects.noted))) == (10, 5)
+
+
+def test_what_another_process_claims_between_two_claims_is_its(store: str, effects: Effects, claims: Claims) -> None:
+    agent = clerk_of(effects)
+    runs = leave_runs(agent, store, effects, 5)
+    living = f"{os.getpid()}-another-folder"
+
+    def another_claims(table: RunTable) -> None:
+        if len(claims.asked) == 1:
+            assert len(_claim(table, runs[1:4], living)) == 2
+
+    claims.after = another_claims
+    with watching(store, agent) as system:
+        eventually(lambda: len(left_in(store)) == 2, "all others have ended")
+        parked = system.health().parked
+
+    assert claims.asked == [2, 2, 1]
+    assert ({run.owner for run in left_in(store)}, parked) == ({living}, ())
+    assert len(effects.repeated) == 3
+
+
+def test_runs_are_claimed_when_their_dependencies_are_made(
+    store: str, effects: Effects, claims: Claims, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = clerk_of(effects)
+    before, seen = leave_runs(agent, store, effects, 3), list[list[str]]()
+    monkeypatch.setattr(recovery, "SHARE", 0.0)  # they take longer
+
+    def deps(run: us.LeftRun) -> None:
+        seen.append([each.run_id for each in before if each in left_in(store)])
+
+    with watching(store, agent, deps=deps):
+        eventually(lambda: is_all_over(store), "the runs have ended")
+
+    assert claims.asked == [1, 1, 1]
+    assert seen == [[run.run_id for run in before[at:]] for at in range(3)]
+
+
+def test_a_run_that_cannot_go_on_after_its_claim_is_left_to_everybody(
+    either_store: str, effects: Effects, claims: Claims
+) -> None:
+    agent = clerk_of(effects)
+    (run,) = leave_runs(agent, either_store, effects, 1)
+    database = open_store(either_store).database
+    assert database is not None
+    head = "UPDATE understudy_run_rows SET body = {} WHERE kind = 'head'"
+    database.write(lambda sql: sql.execute(head.format("'!' || body")))
+
+    with watching(either_store, agent) as system:
+        eventually(lambda: len(system.health().parked) == 1, "the run is parked")
+
+    (now,) = left_in(either_store)
+    assert claims.asked == [1]
+    assert now == run._replace(owner=NOBODY, epoch=now.epoch)
+    database.write(lambda sql: sql.execute(head.format("SUBSTR(body, 2)")))
+    with watching(either_store, agent):
+        eventually(lambda: is_all_over(either_store), "the run has ended")
+
+
+def test_a_system_that_stops_leaves_what_it_has_claimed_to_everybody(
+    store: str, effects: Effects, claims: Claims
+) -> None:
+    agent = clerk_of(effects)
+    before = leave_runs(agent, store, effects, 3)
+
+    with watching(store, agent) as system:
+        claims.after = lambda _: system.stop()
+        eventually(lambda: [run.owner for run in left_in(store)] == [NOBODY, NOBODY, before[2].owner], "two came back")
+
+    assert [run.takeovers for run in left_in(store)] == [0, 0, 0]
+    assert effects.repeated == []
+
+
+def test_runs_that_do_not_go_on_soon_after_their_claim_are_left_to_everybody(
+    store: str, effects: Effects, claims: Claims, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = clerk_of(effects)
+    leave_runs(agent, store, effects, 3)
+    monkeypatch.setattr(recovery, "AT_ONCE", 64)
+    monkeypatch.setattr(takeovers, "HOLD", 0.0)
+
+    with watching(store, agent):
+        eventually(lambda: is_all_over(store), "the runs have ended")
+
+    assert claims.asked == [3, 2, 1]
+    assert len(effects.repeated) == 3
 
 
 def test_a_run_whose_process_lives_is_left_to_it(either_store: str, looks: Looks) -> None:
@@ -266,6 +432,7 @@ def test_health_lists_the_runs_with_which_no_process_can_go_on(
     leave_run(agent, store, effects)
     leave_run(agent, store, effects)
     runner = known(agent, store)
+    before = left_in(store)
     if by_hand:
         system = us.ActorSystem("shop", store=store)
         assert system.recover(runners=[runner]) == []
@@ -278,6 +445,7 @@ def test_health_lists_the_runs_with_which_no_process_can_go_on(
     assert [why in each.why for each in parked] == [True, True]
     assert {each.runner_id for each in parked} == {"clerk"}
     assert len({each.run_id for each in parked}) == 2
+    assert left_in(store) == before
 
 
 def test_recover_by_hand_uses_what_the_constructor_was_given(store: str, effects: Effects, looks: Looks) -> None:

@@ -74,9 +74,9 @@ class SessionLocks:
 
         try:
             connection = self._connect()
-            number = int(self._name) if self._name else secrets.randbelow(2**31)
+            number = int(self._name) if self._name else secrets.randbelow(2**31 - 1) + 1
             while connection.execute(TAKE, (number,)).fetchone() != (True,):  # the server still has the lost session
-                number = secrets.randbelow(2**31)
+                number = secrets.randbelow(2**31 - 1) + 1
         except (psycopg.Error, OSError) as error:
             failure = f"store {self._shown}: no lock can be had for this process ({type(error).__name__})"
         else:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import json
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from logging import ERROR, WARNING
 from typing import TYPE_CHECKING
@@ -20,9 +24,13 @@ from understudy.vocabulary.runs.stored_runs import ChangedRun, LeftRun
 from .parked_runs import ParkedRuns
 
 if TYPE_CHECKING:
+    from understudy.actors.journal.run_journal import RunJournal
     from understudy.actors.journal.run_journals import RunJournals
     from understudy.actors.runs.record import RunRecord
     from understudy.orchestration.definitions.runner import Runner
+
+AT_ONCE = 64  # Runs that are claimed at once.
+SHARE = 0.02  # Seconds from one claim to the next, so that other processes claim some of the runs.
 
 
 class Recovery:
@@ -61,6 +69,9 @@ class Recovery:
         self._adopt = adopt
         self._migrate = migrate
         self._named = named
+        self._claims: dict[str, tuple[StoredRun, RunJournal]] = {}
+        """Id of each run that is claimed and does not go on yet -> the run as it was found, and its journal."""
+        self._made: dict[str, object] = {}  # Id of each such run -> its dependencies.
 
     def begun(self) -> list[RunRecord]:
         """Return the records of the runs that go on here from now on.
@@ -119,9 +130,8 @@ class Recovery:
         if left.takeovers >= MAX_TAKEOVERS and (self._named is None or left.run_id not in self._named):
             why = f"{left.takeovers} processes have died while they drove it, maybe of it: recover(run_ids=[...]) goes on with it"
             return self.park(left, why)
-        told = LeftRun(left.run_id, left.runner_id, left.user_id, left.conversation_id, left.takeovers)
         try:
-            deps = None if self._deps is None else self._deps(told)
+            deps = self._deps_of(left)
         except Exception as error:
             return self.park(left, f"deps of recover: {in_words(error)}", error)
         try:
@@ -130,6 +140,50 @@ class Recovery:
             raise
         except Exception as error:  # what is wrong with one run must not keep the others
             return self.park(left, in_words(error), error)
+
+    def claim(self, dead: deque[StoredRun]) -> list[StoredRun]:
+        """Take the first runs out of those of a dead process, and claim at once the ones that are likely to go on here.
+
+        Returns the runs to take now: none that somebody else has claimed. Raises `StoreError`.
+        """
+        until = time.monotonic() + SHARE  # if dependencies take long, few runs are claimed
+        some, likely = list[StoredRun](), list[StoredRun]()
+        while dead and len(some) < AT_ONCE and (not likely or time.monotonic() < until):
+            left = dead.popleft()
+            try:
+                if self._is_likely(left):
+                    self._made[left.run_id] = self._deps_of(left)
+                    likely.append(left)
+                some.append(left)
+            except BaseException as error:  # SystemExit from code of the user: the other runs go on
+                self.park(left, f"deps of recover: {in_words(error)}", error)
+        self._claim(likely)
+        return [each for each in some if each.run_id in self._claims or each not in likely]
+
+    def _claim(self, left: Sequence[StoredRun], silent_at: int | None = None) -> bool:
+        found = self._journals.claim(left, silent_at)
+        self._claims.update({each.run_id: (each, found[each.run_id]) for each in left if each.run_id in found})
+        return bool(found)
+
+    def _is_likely(self, left: StoredRun) -> bool:
+        runner = self._runners.get(left.runner_id)
+        if runner is None or left.run_id in self._parked or left.takeovers >= MAX_TAKEOVERS or left.cancel_requested:
+            return False
+        with suppress(Exception):  # the run tells of it when it is taken
+            return self._adopt or not left.definition or json.loads(left.definition)[0] == runner.fingerprint()
+        return False
+
+    def _deps_of(self, left: StoredRun) -> object:
+        if left.run_id in self._made:
+            return self._made.pop(left.run_id)
+        told = LeftRun(left.run_id, left.runner_id, left.user_id, left.conversation_id, left.takeovers)
+        return None if self._deps is None else self._deps(told)
+
+    def give_back(self, run_ids: Collection[str] | None = None) -> None:
+        """Leave claimed runs that do not go on, those of some ids or all, as if nobody had claimed them."""
+        ids = self._claims.keys() & (self._claims if run_ids is None else run_ids)
+        if ids:
+            self._journals.give_back([self._claims.pop(each) for each in ids])
 
     def _ends(self, left: StoredRun, silent_at: int | None) -> bool:
         """End a run that is to be cancelled, because its process died before it saw the request; returns whether it is."""
@@ -148,6 +202,7 @@ class Recovery:
         self, left: StoredRun, why: str, error: BaseException | None = None, *, is_known: bool = True
     ) -> RunRecord | None:
         """Note that a run cannot go on here, in the log too; returns None. `is_known` says whether its agent is known."""
+        self.give_back([left.run_id])  # before somebody learns that it is parked, and tries it
         self._noted.add(left.run_id)
         if self._parked.park(left, why, why if error is None else type(error), is_known=is_known):
             _tell_left(left, why, error)
@@ -156,24 +211,26 @@ class Recovery:
     def _claimed(
         self, left: StoredRun, runner: Runner[object], deps: object, silent_at: int | None
     ) -> RunRecord | None:
-        rows = self._journals.rows(left)
-        migration = None if self._migrate is None else Migration(self._migrate)
-        try:  # before it is claimed: with another definition, nothing changes
-            record = self._record(left, rows, runner, deps, migration)
-        except Exception:
-            if self._journals.is_left(left):
-                raise
-            return None  # another process has taken it, and may have ended it already
-        journal = self._journals.claim(left, silent_at)
-        if journal is None:
-            return None
+        journal: RunJournal | None = None
         try:
-            now = self._journals.rows(left)
-            if now != rows:  # a process that lost its lock while it lives has written meanwhile
-                record = self._record(left, now, runner, deps, migration)
+            rows = self._journals.rows(left)
+            migration = None if self._migrate is None else Migration(self._migrate)
+            try:  # before it is claimed, if it is not yet: with another definition, nothing changes
+                record = self._record(left, rows, runner, deps, migration)
+            except Exception:
+                if left.run_id in self._claims or self._journals.is_left(left):
+                    raise
+                return None  # another process has taken it, and may have ended it already
+            if left.run_id not in self._claims:
+                if not self._claim([left], silent_at):
+                    return None
+                now = self._journals.rows(left)
+                if now != rows:  # a process that lost its lock while it lives has written meanwhile
+                    rows, record = now, self._record(left, now, runner, deps, migration)
             record = self._since_pause(record, deps)
             self._runs.conversations.take_over(record)
-            journal.has({row.path for row in now})
+            _, journal = self._claims.pop(left.run_id)
+            journal.has({row.path for row in rows})
             if migration is not None:
                 journal.replace(migration.paths)
             record.journal = JournalPart(journal, record.account)
@@ -184,7 +241,9 @@ class Recovery:
                 keep_events(record, record.journal)
             self._launch(record)
         except BaseException:
-            self._journals.ended(journal)  # another call may go on with it
+            self.give_back([left.run_id])
+            if journal is not None:
+                self._journals.ended(journal)  # another call may go on with it
             raise
         self._parked.release(left.run_id)
         return record

@@ -4,29 +4,37 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from importlib import import_module
 from logging import ERROR, WARNING
+from math import inf
 from typing import TYPE_CHECKING
 
+from understudy.actors.stores.runs import StoredRun
 from understudy.actors.threads.alarms import Alarm, ring_at
 from understudy.diagnostics import emit
 from understudy.errors import AgentDown, StoreError, in_words
 
 from .parked_runs import ParkedRuns
-from .recovery import Recovery
+from .recovery import SHARE, Recovery
 
 if TYPE_CHECKING:
     from understudy.actors.journal.neighbours import Neighbour, Neighbours
-    from understudy.actors.stores.runs import StoredRun
     from understudy.orchestration.definitions.runner import Runner
 
 LOOK = 0.25  # Seconds between two looks.
+AHEAD = 0.5  # Seconds for which runs of one process are claimed before the first of them goes on.
+HOLD = 5.0  # Seconds after which runs that are claimed and do not go on are given back.
 LONGEST_PAUSE = 5.0  # Seconds between two looks while the store fails.
 TELL = 60.0  # Seconds after which the log says that no look has begun.
 HOW = "expected a run here, `with system:`, or system.start() in each process that is to look"
-LATER = ("understudy.orchestration.journal.accepted_run", "understudy.orchestration.journal.put_together")
+LATER = (
+    "understudy.orchestration.journal.accepted_run",
+    "understudy.orchestration.journal.put_together",
+    "understudy.vocabulary.tools.schemas",
+)
 """Modules that a run needs when it is taken over. They load pydantic, which takes some tenths of a second."""
 
 
@@ -166,6 +174,9 @@ class Takeovers:
             return
         if known.keys() != self._known.keys() or any(known[name] is not self._known[name] for name in known):
             self._parked.try_all()
+            with suppress(Exception):  # it is told of a run that cannot go on
+                for runner in known.values():
+                    runner.fingerprint()  # the first time takes a tenth of a second, and the runs of a dead process do not wait
         self._known = known
         gone = self._neighbours.gone()
         self._parked_of = {each.owner: self._parked_of.get(each.owner, frozenset()) for each in gone}
@@ -180,13 +191,22 @@ class Takeovers:
         return gone.runs == len(parked) and all(map(self._parked.is_resting, parked))
 
     def _take_over(self, gone: Neighbour, known: Mapping[str, Runner[object]]) -> None:
-        recovery = self._recovery(known)
-        left = self._neighbours.left_by(gone)
-        for run in left:
-            if self._ended.is_set() or not self._is_looking:
-                return
-            if not self._parked.is_resting(run.run_id):
-                _take(recovery, run, gone.silent_at)
+        recovery, left = self._recovery(known), self._neighbours.left_by(gone)
+        rest, due = deque([run for run in left if not self._parked.is_resting(run.run_id)]), deque[StoredRun]()
+        if gone.silent_at is not None:  # it keeps runs if it beats before they can go on
+            rest, due = due, rest
+        begin_at, until = time.monotonic() + AHEAD, inf
+        try:
+            while (rest or due) and self._is_looking and not self._ended.is_set() and time.monotonic() < until:
+                if rest and (not due or time.monotonic() < begin_at):
+                    claim_at = time.monotonic() + SHARE
+                    due.extend(recovery.claim(rest))
+                    self._ended.wait(claim_at - time.monotonic() if rest else 0.0)
+                else:
+                    until = min(until, time.monotonic() + HOLD)
+                    _take(recovery, due.popleft(), gone.silent_at)
+        finally:
+            recovery.give_back()
         self._parked_of[gone.owner] = frozenset([run.run_id for run in left if run.run_id in self._parked])
 
 
