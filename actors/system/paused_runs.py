@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from understudy.actors.pauses.refusals import leased
+from understudy.actors.pauses.refusals import leased, used
 from understudy.actors.pauses.stored_pauses import LastPause, StoredPauses
 from understudy.actors.pauses.tokens import Tokens
 from understudy.actors.runs.agent_record import AgentRunRecord
@@ -92,7 +92,7 @@ class PausedRuns:
 
         accepts = accept if hold is None and self._journaling.is_on and not current_ancestry() else None
         with self._tokens.claimed(token, read, hold, accepts) as paused:
-            self._refuse_unended(paused.run_id)
+            self._refuse_unended(paused)
             paused.prepare_to_go_on()
             scope = scope_of_run(options.timeout)
             paused.account.enter(scope.account)  # the limits that hold for it are those of the caller who resumes it
@@ -137,11 +137,14 @@ class PausedRuns:
             raise
         return record
 
-    def _refuse_unended(self, run_id: str) -> None:
+    def _refuse_unended(self, paused: RunRecord) -> None:
         """Refuse the token of a run that has not ended yet: its own code may bring it, such as a callback in `on_error`."""
+        run_id = paused.run_id
         live = self._watchdog.find(run_id)
         if live is None or live.phase != "running":
             return
+        if 0 < paused.revision <= live.revision:  # it went on since the token was looked up in the store
+            raise used(None)
         if live.turn_hold is None:
             raise UnknownToken(f"run {run_id} is not over yet; its token works once it is", run_id=run_id)
         raise leased(time.time())  # the lease of a turn here is over, and it does not know yet

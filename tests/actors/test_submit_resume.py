@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from types import FrameType
-from typing import TYPE_CHECKING, assert_type
+from typing import TYPE_CHECKING, Any, assert_type
 
 import pytest
 
@@ -18,6 +18,8 @@ from tests.support.events import numbers
 from tests.support.scripts import WAIT, finished, needs_approval, needs_input, paused, results_of
 from tests.support.stores import DictStore
 from tests.support.together import all_at_once
+from understudy.actors.runs.record import RunRecord
+from understudy.actors.system.paused_runs import PausedRuns
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
 if TYPE_CHECKING:
@@ -402,6 +404,28 @@ def test_of_many_who_bring_one_token_one_gets_a_handle(system: us.ActorSystem) -
 
     assert (len(handles), len(refused)) == (1, 7)
     assert handles[0].result(WAIT).text == "Hello Ada"
+
+
+def test_whoever_finds_a_token_valid_and_is_overtaken_hears_that_it_has_been_used(
+    store: DictStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, handles, loaded = Gate(), list[us.RunHandle[str]](), PausedRuns._loaded  # pyright: ignore[reportPrivateUsage]
+    agent = us.Agent("asker", model=model)
+    with us.ActorSystem("shop", store=store) as system:
+        token = paused(agent.run("hi", system=system)).token
+
+        def be_overtaken(*given: Any) -> RunRecord:
+            record = loaded(*given)
+            monkeypatch.undo()
+            handles.append(agent.submit_resume(token, "Ada", system=system))
+            return record
+
+        monkeypatch.setattr(PausedRuns, "_loaded", be_overtaken)
+        with pytest.raises(us.TokenUsed):
+            agent.submit_resume(token, "Ada", system=system)
+        model.leave.set()
+
+        assert handles[0].result(WAIT).text == "Hello Ada"
 
 
 def test_calls_for_the_callers_thread_are_refused_as_by_submit_and_the_token_stands(system: us.ActorSystem) -> None:
