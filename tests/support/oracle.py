@@ -432,6 +432,8 @@ class Oracle:
         self._texts: dict[str, tuple[Line, list[Entry]]] = {}
         self._numbers = count(1)
         self._pid = os.getpid()
+        self.is_closed = False
+        """Whether the lines were read again: a model may answer after its test."""
         self.folder = Path(tempfile.gettempdir()) / f"understudy-lines-{self._pid}-{next(FOLDERS)}"
         """Where processes that are forked keep lines; made when the first one does."""
         ALL.add(self)
@@ -452,8 +454,8 @@ class Oracle:
 
     @property
     def is_busy(self) -> bool:
-        """Whether this thread is writing or replaying: what machines do meanwhile is no run's."""
-        return getattr(self.here, "busy", False)
+        """Whether this thread is writing or replaying, or the test is over: what machines do then is no run's."""
+        return self.is_closed or getattr(self.here, "busy", False)
 
     @contextmanager
     def writing(self) -> Generator[Any]:
@@ -975,6 +977,7 @@ def installed(places: int = 1) -> Generator[Oracle]:
             yield oracle
             with oracle.writing():
                 oracle.replay(places)
+                oracle.is_closed = True
         finally:
             ALL.discard(oracle)
             if oracle.folder.exists() and not oracle.is_forked:
