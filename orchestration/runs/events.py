@@ -53,7 +53,7 @@ class Spent:
     """What was spent since the event before: replay adds it, and asks neither prices nor budgets.
 
     An event that tells how a run inside stands (`ChildPaused`, `ChildLimited`, `ChildDone` and so on, the result of its call,
-    `CallsCut`) has what that run spent, and nothing else.
+    `CallsCut`) has what that run spent, and nothing else. `Ended` has what runs inside spent, too, whose ends no event tells.
     """
 
     usage: Usage = NO_USAGE

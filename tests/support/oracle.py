@@ -191,7 +191,7 @@ class Line:
 
         That run may go on, so a reader must be able to tell its spending from the rest, which the next event says.
         """
-        if isinstance(event, e.Ended) and not isinstance(self.machine, AgentRun):
+        if isinstance(event, e.Ended):
             places = tuple(self.inside)  # they are cancelled, and nobody is told of their ends
         else:
             places = event.call_ids if isinstance(event, e.CallsCut) else (place_of(event),)
