@@ -44,24 +44,33 @@ class DrivenRuns:
     def add(self, journal: RunJournal) -> None:
         """Note that this process drives a run."""
         with _lock:
-            _driven[self._store, journal.run_id] = journal
+            _driven.setdefault((self._store, journal.run_id), []).append(journal)
         if _left:
             self.forget([journal.run_id])
 
     def add_if_new(self, journal: RunJournal) -> bool:
         """Note that this process is about to take a run over; False if it drives the run already."""
-        with _lock:
-            return _driven.setdefault((self._store, journal.run_id), journal) is journal
-
-    def remove(self, journal: RunJournal) -> None:
-        """Note that this process does not drive a run any more, unless it has gone on with it under another journal."""
         key = self._store, journal.run_id
         with _lock:
-            if _driven.get(key) is journal:
+            is_new = key not in _driven
+            if is_new:
+                _driven[key] = [journal]
+            return is_new
+
+    def remove(self, journal: RunJournal) -> None:
+        """Note that this process does not drive a run any more under this journal; it may under another one."""
+        key = self._store, journal.run_id
+        with _lock:
+            those = _driven.get(key, [])
+            if journal not in those:
+                return
+            those.remove(journal)
+            if not those:
                 del _driven[key]
-                if journal.owner and not journal.over:
-                    left = LeftHere(journal.owner, journal.tries, self._clock() + _pause(journal.tries))
-                    _left.setdefault((self._store, self._app), {})[journal.run_id] = left
+            has_run = any(each.owner for each in those)
+            if journal.owner and not journal.over and not has_run:
+                left = LeftHere(journal.owner, journal.tries, self._clock() + _pause(journal.tries))
+                _left.setdefault((self._store, self._app), {})[journal.run_id] = left
 
     def __contains__(self, run_id: str) -> bool:
         with _lock:
@@ -97,8 +106,8 @@ def _pause(tries: int) -> float:
 
 _lock = threading.Lock()
 """Guards the tables; two systems of one process may have one store."""
-_driven: dict[tuple[str, str], RunJournal] = {}
-"""Store and id of each run -> its journal: a run may end while it goes on from a token."""
+_driven: dict[tuple[str, str], list[RunJournal]] = {}
+"""Store and id of each run -> its journals: a run may end while it goes on from a token, and two callers may bring that."""
 _left: dict[tuple[str, str], dict[str, LeftHere]] = {}
 """Store and app -> id of each run that was left -> what is known of it."""
 

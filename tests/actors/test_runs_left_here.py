@@ -158,6 +158,27 @@ def test_a_journal_knows_how_often_its_process_has_gone_on_with_the_run(tmp_path
     assert tries == [1, 2, 3]
 
 
+def test_a_run_is_driven_here_also_after_another_caller_came_too_late_with_its_token(tmp_path: Path) -> None:
+    table = RunTable(SQLiteDatabase(str(tmp_path / "runs.db")))
+    driven = DrivenRuns(repr(table), "shop")
+    first, late, next_one = [RunJournal(table, "r-1") for _ in range(3)]
+    first.owner = next_one.owner = "here"
+    driven.add(first)
+
+    driven.add(late)
+    driven.remove(late)
+    is_driven = "r-1" in driven
+    driven.add(next_one)
+    driven.remove(first)
+    driven.remove(first)
+
+    assert is_driven and "r-1" in driven
+    assert driven.left() == {}
+    driven.remove(next_one)
+    assert "r-1" not in driven
+    assert driven.left().keys() == {"r-1"}
+
+
 class LeftRun:
     """A run that this process has left, and a look at it on a simulated clock."""
 
