@@ -194,6 +194,25 @@ def test_the_runs_of_a_killed_process_are_claimed_by_few_statements(
     assert (len(effects.noted), len(set(effects.noted))) == (10, 5)
 
 
+def test_runs_that_were_taken_over_before_are_claimed_alone_after_all_others(
+    store: str, effects: Effects, claims: Claims, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = clerk_of(effects)
+    runs, database = leave_runs(agent, store, effects, 4), open_store(store).database
+    assert database is not None
+    tired = "UPDATE understudy_runs SET takeovers = 2 WHERE run <= :run"
+    database.write(lambda sql: sql.execute(tired, {"run": runs[1].run}))
+
+    with watching(store, agent):
+        eventually(lambda: is_all_over(store), "the runs have ended")
+
+    gone_on = [
+        record.__dict__["run_id"] for record in caplog.records if record.__dict__.get("event") == "run_recovered"
+    ]
+    assert claims.asked == [2, 1, 1]
+    assert gone_on == [run.run_id for run in (*runs[2:], *runs[:2])]
+
+
 def test_what_another_process_claims_between_two_claims_is_its(store: str, effects: Effects, claims: Claims) -> None:
     agent = clerk_of(effects)
     runs = leave_runs(agent, store, effects, 5)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from understudy.orchestration.definitions.runner import Runner
 
 AT_ONCE = 64  # Runs that are claimed at once.
+SOUND = 1  # Takeovers after which a run is claimed alone: a process that dies of one run has taken over all that it claimed.
 SHARE = 0.02  # Seconds from one claim to the next, so that other processes claim some of the runs.
 
 
@@ -167,7 +168,7 @@ class Recovery:
 
     def _is_likely(self, left: StoredRun) -> bool:
         runner = self._runners.get(left.runner_id)
-        if runner is None or left.run_id in self._parked or left.takeovers >= MAX_TAKEOVERS or left.cancel_requested:
+        if runner is None or left.run_id in self._parked or left.takeovers > SOUND or left.cancel_requested:
             return False
         with suppress(Exception):  # the run tells of it when it is taken
             return self._adopt or not left.definition or json.loads(left.definition)[0] == runner.fingerprint()

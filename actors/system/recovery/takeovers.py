@@ -191,7 +191,8 @@ class Takeovers:
         return gone.runs == len(parked) and all(map(self._parked.is_resting, parked))
 
     def _take_over(self, gone: Neighbour, known: Mapping[str, Runner[object]]) -> None:
-        recovery, left = self._recovery(known), self._neighbours.left_by(gone)
+        recovery = self._recovery(known)
+        left = sorted(self._neighbours.left_by(gone), key=lambda run: run.takeovers)  # last, what processes may die of
         rest, due = deque([run for run in left if not self._parked.is_resting(run.run_id)]), deque[StoredRun]()
         if gone.silent_at is not None:  # it keeps runs if it beats before they can go on
             rest, due = due, rest
