@@ -16,6 +16,7 @@ from tests.support.gates import Gate
 from tests.support.killing import Effects, worker
 from tests.support.named_maps import NAME, Desk, asking, mapped, texts
 from tests.support.scripts import WAIT, finished
+from understudy.actors.journal import heartbeat
 from understudy.actors.runs.record import RunRecord
 from understudy.actors.stores.maps.map_table import MapTable
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
@@ -237,10 +238,14 @@ def test_references_and_the_budget_work_as_ever(desk: Desk, system: us.ActorSyst
     )
 
 
-def test_an_input_costs_the_writes_of_its_run_and_no_more(desk: Desk, tmp_path: Path) -> None:
+def test_an_input_costs_the_writes_of_its_run_and_no_more(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heartbeat, "AGAIN", 60.0)  # a beat is a write, too
+
     def writes(count: int) -> int:
         database = DeadlyDatabase(SQLiteDatabase(f"{tmp_path}/{count}.db"))
-        system = us.ActorSystem("shop", store=Store(database))
+        system = us.ActorSystem("shop", store=Store(database), lease=300.0)
         before = database.writes
         mapped(desk.agent, [str(number) for number in range(count)], system)
         return database.writes - before
