@@ -371,19 +371,24 @@ class AgentRunActor(WorkingRun):
             self._write_and_tell(epoch, call)
 
     def _write_and_tell(self, epoch: int, call: Call) -> None:
+        safely(
+            self, self._write_early, epoch, call
+        )  # after another error, the round is written when all calls are over
+        self._call_over(call)
+
+    def _write_early(self, epoch: int, call: Call) -> None:
         executed = call.executed()
+        with self.lock:
+            is_held = self.is_held_at(epoch)
+        if isinstance(executed[0], ToolResult) and is_held:
+            call.told = call.order.finished(executed[0])
+            self.log.note(call.told, with_line=False)  # first: the event is written with the result
         try:
-            if isinstance(executed[0], ToolResult) and self.is_held_at(epoch):
-                call.told = call.order.finished(executed[0])
-                self.log.note(call.told, with_line=False)  # first: the event is written with the result
             write_result(self, epoch, executed)
         except Stale:
             pass  # the run is over, or the agent has failed
         except UnderstudyError as fault:
             self._fault = self._fault or fault
-        except Exception:  # noqa: S110  # the round is written when all calls are over, and tells of it then
-            pass
-        self._call_over(call)
 
     def _call_over(self, call: Call) -> None:
         order = call.order
@@ -406,7 +411,7 @@ class AgentRunActor(WorkingRun):
         if isinstance(came, ToolResult) and came.is_error and failure_of(self.agent.run_spec, came) is not None:
             self._end_early(RunCancelled(f"{name} failed, and that ends the run"))
         elif self._fault is not None:
-            what = f"{name} failed" if self._fault is error else f"the result of {name} cannot be written"
+            what = f"{name} failed" if self._fault is error else "the result of a call cannot be written"
             self._end_early(RunCancelled(f"{what}, and that ends the run"))
         elif self._line:
             self._fill()

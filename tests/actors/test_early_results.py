@@ -15,6 +15,7 @@ import pytest
 import understudy as us
 from tests.support.killing import Effects, killed
 from tests.support.scripts import WAIT, eventually, finished, needs_approval
+from understudy.actors.runs import run_actor
 from understudy.actors.stores.runs import Claim, RunRow, RunTable
 from understudy.errors import LeaseLost, StoreError
 from understudy.testing import says
@@ -260,6 +261,26 @@ def test_a_result_that_cannot_be_written_ends_the_run_which_stays_where_it_was(
     if error is not None:
         (handle,) = shop.system().recover(runners=[agent])
         assert finished(handle.result(timeout=WAIT)).text == "did a; did b"
+
+
+@pytest.mark.parametrize("error", [KeyError("a fault of the runtime's own"), SystemExit("a serializer of a user's")])
+def test_whatever_else_fails_when_a_result_is_written_the_run_hears_of_the_call(
+    error: BaseException, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = threading.Event()
+
+    def fail(*_: object) -> None:
+        tried.set()
+        raise error
+
+    monkeypatch.setattr(run_actor, "write_result", fail)
+    agent = agent_with(
+        shop.tool(lambda ctx, word: f"did {word}" * (word == "a" or tried.wait(WAIT)), idempotent=True), "ab"
+    )
+
+    outcome = finished(agent.submit("go", system=shop.system()).result(timeout=WAIT))
+
+    assert outcome.text == "did a; did b"
 
 
 def test_a_result_that_comes_when_the_run_is_over_is_not_written(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
