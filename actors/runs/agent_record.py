@@ -22,13 +22,6 @@ from understudy.actors.run_view.log import (
     Uncompacted,
     lines_of,
 )
-from understudy.actors.runs.host import RunHost
-from understudy.actors.runs.ownership import Stale
-from understudy.actors.runs.record import RunRecord
-from understudy.actors.runs.resumption import extend_agent, why_agent_takes_none
-from understudy.actors.runs.run_callbacks import context_of, tell_error_elsewhere
-from understudy.actors.runs.stored_session import options_to_go_on
-from understudy.actors.runs.sub_agents import DelegatedRuns, run_of_call
 from understudy.actors.tools.failed_calls import fails_agent
 from understudy.actors.tools.tool_call import Executed
 from understudy.errors import BadReply, ProviderError, UnderstudyError
@@ -47,6 +40,14 @@ from understudy.vocabulary.context.session import RunContext
 from understudy.vocabulary.messages import JsonObject, JsonValue, Message, ModelTurn, Part, ToolCall
 from understudy.vocabulary.models import name_of
 from understudy.vocabulary.runs.outcomes import Complete, Pause, PauseAnswer
+
+from .host import RunHost
+from .ownership import Stale
+from .record import RunRecord
+from .resumption import extend_agent, why_agent_takes_none
+from .run_callbacks import context_of, tell_error_elsewhere
+from .stored_session import options_to_go_on
+from .sub_agents import DelegatedRuns, run_of_call
 
 if TYPE_CHECKING:
     from understudy.actors.actor.actor_cell import ActorCell

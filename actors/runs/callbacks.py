@@ -16,9 +16,6 @@ from typing import TYPE_CHECKING, cast
 
 from understudy.actors.run_view.errors import note_missing_deps, safely
 from understudy.actors.run_view.log import Finished, RunLog
-from understudy.actors.runs.agent_record import AgentRunRecord
-from understudy.actors.runs.ownership import Stale
-from understudy.actors.runs.turn_checks import must_wait, with_named_calls
 from understudy.actors.tools.results import rendered, result_of
 from understudy.diagnostics import emit
 from understudy.errors import UnderstudyError, in_words
@@ -34,11 +31,16 @@ from understudy.vocabulary.runs.callbacks import AgentCallback, Continue, Moment
 from understudy.vocabulary.runs.outcomes import Complete, Incomplete, Outcome, stamp
 from understudy.vocabulary.tools.reconciling import CannotTell, DidNotHappen, Happened, names_wanted, wants_context
 
+from .agent_record import AgentRunRecord
+from .ownership import Stale
+from .turn_checks import must_wait, with_named_calls
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from understudy.actors.runs.agent_record import AgentRunRecord
     from understudy.vocabulary.tools.definition import Tool
+
+    from .agent_record import AgentRunRecord
 
 
 def note_guarded(log: RunLog, calls: Sequence[ToolCall], results: Mapping[str, ToolResult]) -> None:

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 
 from understudy.actors.run_view.errors import named
 from understudy.actors.run_view.event_count import next_seq
-from understudy.actors.runs.error_facts import describe
-from understudy.actors.runs.record import RunRecord
 from understudy.actors.waiting.graph import graph
 from understudy.errors import BudgetExceeded, CircularAgentCall, UnfinishedRun
 from understudy.orchestration.definitions.port import RunOptions
@@ -24,6 +22,9 @@ from understudy.vocabulary.context.overlays import SessionOverlay, lasting
 from understudy.vocabulary.context.scope import Scope
 from understudy.vocabulary.messages import Part
 from understudy.vocabulary.runs.outcomes import Complete, Incomplete, Outcome
+
+from .error_facts import describe
+from .record import RunRecord
 
 if TYPE_CHECKING:
     from understudy.orchestration.agent.run import AgentRun

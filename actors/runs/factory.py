@@ -5,13 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from understudy.actors.runs.group_actor import GroupRunActor
-from understudy.actors.runs.host import RunHost
-from understudy.actors.runs.ownership import Stale
-from understudy.actors.runs.record import RunRecord
-from understudy.actors.runs.run_actor import AgentRunActor
-from understudy.actors.runs.stored_session import StoredSession
-from understudy.actors.runs.works import Events, Work
 from understudy.actors.tools.tool_call import Executed, Paused
 from understudy.errors import UnderstudyError, UnfinishedRun
 from understudy.orchestration import Agent
@@ -24,6 +17,14 @@ from understudy.vocabulary.context.artifacts import Artifacts
 from understudy.vocabulary.context.scope import Scope
 from understudy.vocabulary.messages import Part, ToolCall, ToolResult
 from understudy.vocabulary.runs.outcomes import Complete
+
+from .group_actor import GroupRunActor
+from .host import RunHost
+from .ownership import Stale
+from .record import RunRecord
+from .run_actor import AgentRunActor
+from .stored_session import StoredSession
+from .works import Events, Work
 
 if TYPE_CHECKING:
     from understudy.actors.actor.actor_cell import ActorCell

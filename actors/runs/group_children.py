@@ -9,7 +9,6 @@ from math import inf
 
 from understudy.actors.run_view.errors import named
 from understudy.actors.run_view.log import ChildBegan
-from understudy.actors.runs.record import RunRecord
 from understudy.errors import RunCancelled
 from understudy.orchestration.agent.pauses import paused_by
 from understudy.orchestration.definitions.groups import ParallelAgent
@@ -18,6 +17,8 @@ from understudy.orchestration.runs.events import RunEvent
 from understudy.orchestration.saving.machines import Machine, Orchestrator, runner_at
 from understudy.vocabulary.context.overlays import SessionOverlay
 from understudy.vocabulary.runs.outcomes import Complete, Outcome
+
+from .record import RunRecord
 
 
 class Inside:

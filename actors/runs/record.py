@@ -501,7 +501,7 @@ class RunRecord(Ownership, ABC):
     def begin(self, *, last: bool) -> None:
         """Begin, or go on after a crash; with `last` the calling thread has nothing more to do and may be used."""
 
-    def give_to(self, epoch: int) -> bool:
+    def take_up(self, epoch: int) -> bool:
         """Have the time of the run count; False if the run has ended, or was taken over since `epoch`."""
         with self.lock:
             if epoch != self.epoch or self.phase != "running":

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from understudy.actors.runs.record import RunRecord
 from understudy.errors import AnswerMissing, AnswerRefused, ProtocolViolation
 from understudy.orchestration import Agent
 from understudy.orchestration.agent.next_step import is_too_long, limits_reached
@@ -28,6 +27,8 @@ from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.messages import JsonObject, ToolCall
 from understudy.vocabulary.runs.outcomes import Approve
 from understudy.vocabulary.tools.parameters import BadArguments
+
+from .record import RunRecord
 
 if TYPE_CHECKING:
     from understudy.actors.run_view.log import Finished

@@ -14,8 +14,6 @@ from math import inf
 
 from understudy.actors.run_view.errors import safely
 from understudy.actors.run_view.log import Finished
-from understudy.actors.runs.agent_record import AgentRunRecord
-from understudy.actors.runs.record import RunRecord
 from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.actors.tools.failed_calls import tell_repeated, timeout_result
 from understudy.actors.tools.tool_call import ToolCallTask
@@ -24,6 +22,9 @@ from understudy.errors import AgentDown
 from understudy.orchestration.supervision.call_time import CallAction, next_look
 from understudy.vocabulary.context.run_values import values_of_run
 from understudy.vocabulary.context.scope import Scope, current_scope
+
+from .agent_record import AgentRunRecord
+from .record import RunRecord
 
 TICK = 0.02  # Seconds between looks; how late a deadline may be noticed.
 RETRIES = 50  # Of a run and all runs inside of it: generous for a healthy run, finite for a looping one.

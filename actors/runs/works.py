@@ -1,6 +1,8 @@
 """The works of an agent's run: what may block or is user code. Each runs on a lent thread and returns events.
 
 A work neither changes the run nor decides what comes next: its actor does, when it hears what came of the work.
+
+The call of a sub-agent is no work, for no thread waits for it: `SubAgentTurn` begins its run, and ends the call when that is over.
 """
 
 from __future__ import annotations
@@ -19,13 +21,6 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from understudy.actors.cells.mailbox import Fate
 from understudy.actors.memory.conversations import MemoryFailed
 from understudy.actors.run_view.errors import model_time, timed_out
-from understudy.actors.runs.agent_record import AgentRunRecord
-from understudy.actors.runs.callbacks import CallbackDispatcher, found_of
-from understudy.actors.runs.outcomes import paused_agent, turn_outcome
-from understudy.actors.runs.ownership import Stale
-from understudy.actors.runs.sub_agents import executed
-from understudy.actors.runs.turn_checks import with_output
-from understudy.actors.runs.turns import RunTurns
 from understudy.actors.threads.pool import start_next_thread
 from understudy.actors.threads.promise import Promise
 from understudy.actors.tools.executor import LentTurn, checked_arguments, execute
@@ -40,10 +35,19 @@ from understudy.vocabulary.context.scope import enter_scope, leave_scope
 from understudy.vocabulary.messages import ToolCall, ToolResult
 from understudy.vocabulary.tools.parameters import BadArguments
 
+from .agent_record import AgentRunRecord
+from .callbacks import CallbackDispatcher, found_of
+from .outcomes import paused_agent, turn_outcome
+from .ownership import Stale
+from .sub_agents import executed
+from .turn_checks import with_output
+from .turns import RunTurns
+
 if TYPE_CHECKING:
-    from understudy.actors.runs.record import RunRecord
     from understudy.actors.waiting.waits import Wait
     from understudy.vocabulary.answers.output_type import CheckedOutput
+
+    from .record import RunRecord
 
 Events = Sequence[e.RunEvent]
 

@@ -285,7 +285,7 @@ class RunManager(RunHost[RunRecord]):
 
     def drive(self, record: RunRecord, epoch: int, *, last: bool = False) -> None:
         """Have a run begin, or go on; not if it is over or in other hands."""
-        if record.give_to(epoch):
+        if record.take_up(epoch):
             record.begin(last=last)
 
     # --- crashes and ends

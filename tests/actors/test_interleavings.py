@@ -67,7 +67,7 @@ def test_a_tool_may_run_an_agent_again_whose_run_it_cancelled() -> None:
     assert [r.content for r in results_of(outcome)] == ["ok"]
 
 
-@pytest.mark.parametrize("moment", ["give_to", "run_turns"])
+@pytest.mark.parametrize("moment", ["take_up", "run_turns"])
 def test_a_run_that_is_cancelled_when_it_is_about_to_begin_calls_no_model(
     moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
