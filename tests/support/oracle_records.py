@@ -326,6 +326,9 @@ def _begun(oracle: o.Oracle, line: o.Line, place: str, child: Any) -> None:
             name = f"{line.name}/{place}.{len(line.entries)}" if inner is None else inner.name
             line.write(e.ChildBegan(place, name, child.runner.id))
         name = line.state.children.get(place, f"{line.name}/{place}")
+        before = line.inside.get(place)
+        if before is not None:  # it begins anew, and no event told what came of it: an error ended the run around it
+            add(line.unspent, before.since())
         line.inside[place] = o.Inside(name, child.account, copy_of(child.account.spending))
         if inner is not None:
             if len(inner.entries) == 1 and isinstance(inner.entries[0].event, e.Accepted):
