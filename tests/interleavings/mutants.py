@@ -132,7 +132,7 @@ MUTANTS = (
         (models.results_against_journal,),
         AgentRunActor,
         "_write_and_tell",
-        (("write_result(self, epoch, executed)", "self._call_over(call); write_result(self, epoch, executed)"),),
+        (("safely(", "self._call_over(call); safely("),),
     ),
     Mutant(
         "watched_last",
