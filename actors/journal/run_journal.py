@@ -15,10 +15,11 @@ from understudy.actors.stores.runs import Claim, NewRun, RunRow, RunTable
 from understudy.actors.stores.transactions.served_transaction import ServedTransaction
 from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.errors import LeaseLost, StoreError
-from understudy.orchestration.journal.rows import HEAD, SAVED, SPENDING, JournalRow, SavedValue, Written
+from understudy.orchestration.journal.rows import DEFINITION, SAVED, JournalRow, SavedValue
 from understudy.vocabulary.context.account import Account
 
 from .run_owners import Standing
+from .unwritten_line import UnwrittenLine
 
 if TYPE_CHECKING:
     from understudy.actors.run_view.event_count import EventCount
@@ -114,11 +115,6 @@ class RunJournal:
         with self._lock:
             self._replaced.update(paths)
 
-    def had(self, path: str) -> bool:
-        """Whether a run may have rows from a process before."""
-        with self._lock:
-            return path in self._paths
-
     def commit(
         self,
         path: str,
@@ -142,7 +138,7 @@ class RunJournal:
         with self._lock:
             drop = [each for each in self._paths if any(is_in(each, one) for one in closed)] if closed else []
             self._paths.add(path)
-            is_replaced = path in self._replaced and any(row.kind == HEAD for row in rows)
+            is_replaced = path in self._replaced and any(row.kind == DEFINITION for row in rows)
         given = [RunRow(path, *row) for row in rows]
         assert self._claim is not None, "a run is accepted before it writes"
         if not self._table.commit(self._claim, given, [*drop, path] if is_replaced else drop, late):
@@ -304,17 +300,16 @@ class JournalPart:
         "_account",
         "_closed",
         "_outer",
-        "_tells_spending",
         "bare_revision",
         "events",
         "journal",
         "kept",
+        "line",
         "lock",
         "path",
         "run",
         "session",
         "texts",
-        "written",
     )
 
     def __init__(self, journal: RunJournal, account: Account, path: str = "", outer: JournalPart | None = None) -> None:
@@ -322,7 +317,7 @@ class JournalPart:
         self.path = path
         self.lock = threading.Lock()
         """Held while rows are made and written: those of an earlier work are never written over those of a later one."""
-        self.written = Written()
+        self.line = UnwrittenLine()
         self.events: EventCount | None = None
         """Counts the events of the run; made when its first rows are."""
         self.kept: KeptEvents | None = None
@@ -339,12 +334,9 @@ class JournalPart:
         self._closed: list[str] = []
         """Paths of runs inside that are over. Their rows go when this run's rows have the results, and never before."""
         self._outer = outer
-        self._tells_spending = journal.had(path)
-        """Whether a row of its own says what it has spent, which is then written whenever something is."""
 
     def inside(self, place: str, account: Account) -> JournalPart:
         """Return the part of a run inside of this one."""
-        self._tells_spending = True
         path = f"{self.path}/{place}"
         if path in self._closed:
             self._closed.remove(path)
@@ -368,7 +360,7 @@ class JournalPart:
         return closed
 
     def commit(self, rows: Sequence[JournalRow], closed: Collection[str] = ()) -> None:
-        """Write rows, the events since the last time, and what the runs around have spent by now.
+        """Write rows, the public events since the last time, and what the run and those around it have spent by now.
 
         Blocks for the store; raises as `RunJournal.commit`.
         """
@@ -379,14 +371,8 @@ class JournalPart:
             self.journal.commit(self.path, [*rows, *events], self._spending, closed)
             self.kept.written(events)
 
-    def commit_result(self, rows: Sequence[JournalRow]) -> None:
-        """Write the rows of a call that is done, and what has been spent by now; else as `commit`."""
-        self._tells_spending = True
-        self.commit(rows)
-
-    def commit_result_in(self, sql: Sql, rows: Sequence[JournalRow]) -> None:
-        """Write the rows of a call that is done in a transaction that does more; raises as `RunJournal.commit_in`."""
-        self._tells_spending = True
+    def commit_in(self, sql: Sql, rows: Sequence[JournalRow]) -> None:
+        """Write as `commit` does, in a transaction that does more; raises as `RunJournal.commit_in`."""
         events = [] if self.kept is None else self.kept.rows()  # maybe it is not committed: they are written again
         self.journal.commit_in(sql, self.path, [*rows, *events], self._spending)
 
@@ -395,9 +381,9 @@ class JournalPart:
         return self.journal.transaction(self.lock, limit)
 
     def _spending(self) -> Iterator[RunRow]:
-        from understudy.orchestration.journal.agent_rows import spending_text  # loads pydantic
+        from understudy.orchestration.journal.line_rows import spending_row  # loads pydantic
 
-        part = self if self._tells_spending else self._outer
+        part: JournalPart | None = self
         while part is not None:
-            yield RunRow(part.path, SPENDING, "", spending_text(part._account.settled()))
+            yield RunRow(part.path, *spending_row(part._account.settled()))
             part = part._outer

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from understudy.actors.run_view.event_count import EventCount
 from understudy.actors.run_view.log import RunLog
 from understudy.orchestration.journal.rows import ARTIFACT, RUN, SESSION, JournalRow
+from understudy.orchestration.runs.events import Changes, ResultCame
 from understudy.vocabulary.checks import not_json
 from understudy.vocabulary.context.artifacts import Artifacts
 from understudy.vocabulary.context.overlays import SessionOverlay, lasting
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from understudy.orchestration.definitions.port import RunOptions
     from understudy.orchestration.definitions.runner import Runner
-    from understudy.vocabulary.messages import JsonValue
+    from understudy.vocabulary.messages import JsonValue, ToolResult
 
 
 EMPTY = "{}"
@@ -112,19 +113,17 @@ def next_event(run: JournaledRun, part: JournalPart) -> int:
     return part.events.next_seq()
 
 
-def change_of(run: JournaledRun, changes: SessionOverlay | None) -> str:
-    """Return what a call changed in the session as the body of a row; empty for nothing.
+def early_result(run: JournaledRun, result: ToolResult, changes: SessionOverlay | None) -> ResultCame:
+    """Return the event of a call that is done while others of its round run, with what it changed in the session.
 
     Raises:
         TypeError: JSON cannot carry a value.
     """
-    from understudy.orchestration.journal.session_changes import change_text
-
     if changes is None or not changes.is_changed:
-        return ""
+        return ResultCame(result)
     values, removed = changes.lasting_changes()
     _check(run.run_id, values)
-    return change_text(values, removed)
+    return ResultCame(result, Changes(values, tuple(sorted(removed))) if values or removed else None)
 
 
 def _check(run_id: str, values: Mapping[str, JsonValue]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from understudy.actors.stores.transactions.served_transaction import Undone
 from understudy.vocabulary.messages import ToolResult
 
-from .run_rows import JournaledRun, artifact_rows, change_of
+from .run_rows import JournaledRun, artifact_rows, early_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from understudy.actors.stores.turn_hold import TurnHold
     from understudy.actors.tools.tool_call import Executed
     from understudy.orchestration.agent.run import AgentRun
-    from understudy.orchestration.journal.rows import Written
     from understudy.vocabulary.context.ancestry import Link
     from understudy.vocabulary.runs.handles import RunPhase
 
@@ -62,29 +61,27 @@ class RowsOfResult:
         assert isinstance(result, ToolResult), "only calls of sub-agents pause"
         self._record = record
         self._part = part
-        self._result = result
-        self._change = change_of(record, changes)
+        self._came = early_result(record, result, changes)
         self._note: Callable[[], object] | None = None
 
     def write(self, sql: OpenSql) -> None:
         """Write them, unless the run is over or the call has another result already."""
-        from understudy.orchestration.journal.agent_rows import rows_of_result  # loads pydantic
-
-        record, part, result = self._record, self._part, self._result
+        record, part, call_id = self._record, self._part, self._came.result.call_id
         with record.lock:
             machine, texts = record.machine, part.texts
             round_ = None if machine is None else machine.state.round
-            is_pending = round_ is not None and any(call.id == result.call_id for call in round_.pending())
+            is_pending = round_ is not None and any(call.id == call_id for call in round_.pending())
             if machine is None or record.phase != "running" or not is_pending:
                 raise Undone(GIVEN_UP)
-            rows, written = rows_of_result(machine.state, part.written, result, self._change)
+            rows, count = part.line.rows(machine.spec, early=self._came)
             rows += artifact_rows(record, part)
             texts, part.texts = part.texts, texts
-        self._note = partial(self._take, written, texts)
-        part.commit_result_in(sql, rows)
+        self._note = partial(self._take, count, texts)
+        part.commit_in(sql, rows)
 
-    def _take(self, written: Written, texts: dict[str, str]) -> None:
-        self._part.written, self._part.texts = written, texts
+    def _take(self, count: int, texts: dict[str, str]) -> None:
+        self._part.line.written(count, self._came)
+        self._part.texts = texts
 
     def note_written(self) -> None:
         """Note that they are committed."""

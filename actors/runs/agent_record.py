@@ -31,13 +31,14 @@ from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.agent.turns import refused_by
 from understudy.orchestration.definitions.agent import account_of
 from understudy.orchestration.journal.places import place_of_call
+from understudy.orchestration.runs.events import Migrated, RunEvent
 from understudy.orchestration.saving.raised_limits import needs_higher_limit
 from understudy.vocabulary.checks import WrongReturn, found_instead
 from understudy.vocabulary.context.artifacts import Artifacts
 from understudy.vocabulary.context.overlays import CallSession, SessionOverlay, lasting
 from understudy.vocabulary.context.scope import Scope
 from understudy.vocabulary.context.session import RunContext
-from understudy.vocabulary.messages import JsonObject, JsonValue, Message, ModelTurn, Part, ToolCall
+from understudy.vocabulary.messages import JsonObject, JsonValue, Message, ModelTurn, Part
 from understudy.vocabulary.models import name_of
 from understudy.vocabulary.runs.outcomes import Complete, Pause, PauseAnswer
 
@@ -53,9 +54,10 @@ if TYPE_CHECKING:
     from understudy.actors.actor.actor_cell import ActorCell
     from understudy.actors.tools.tool_call import CallTransaction, ToolCallTask
     from understudy.orchestration import Agent
+    from understudy.orchestration.agent.spec import RunSpec
     from understudy.orchestration.definitions.port import ResumeOptions, RunOptions
     from understudy.orchestration.definitions.sub_agent import SubAgent
-    from understudy.orchestration.journal.rows import JournalRow, Written
+    from understudy.orchestration.runs.agent_state import AgentLineState
 
 BY = "compaction"
 """Who dropped a turn, where a callback's name stands otherwise."""
@@ -122,6 +124,8 @@ class AgentRunRecord(RunRecord):
         "unfed",
     )
 
+    state: AgentLineState
+
     def __init__(
         self,
         run_id: str,
@@ -175,24 +179,23 @@ class AgentRunRecord(RunRecord):
         assert self.machine is not None
         return self.machine.to_json()
 
-    def machine_rows(
-        self, before: Written, begins: Sequence[ToolCall], events: int
-    ) -> tuple[list[JournalRow], Written]:
-        from understudy.orchestration.journal.agent_rows import rows_of
+    def take(self, event: RunEvent) -> None:
+        self.state.apply(event)
 
-        assert self.machine is not None
-        self.account.settle()
-        tools = self.agent.tools_by_name
-        # A transactional call without a result did not happen, so it is never in doubt.
-        doubtful = [call for call in begins if not tools[call.name].transactional]
-        return rows_of(self.machine.state, self.machine.spec, before, doubtful, events)
+    @property
+    def definition(self) -> RunSpec:
+        return self.agent.run_spec
+
+    def first_event(self) -> RunEvent:
+        if self.machine is not None:
+            return Migrated(self.saved_machine(), "")
+        assert self.state.accepted is not None, "a run is accepted before it is opened"
+        return self.state.accepted
 
     @property
     def has_unwritten(self) -> bool:
         """Whether the model has answered, and the journal does not have it."""
-        if self.machine is None or self.journal is None:
-            return False
-        return bool(self.machine.state.turns) and len(self.machine.state.messages) > self.journal.written.messages
+        return self.turns > 0 and self.journal is not None and self.journal.line.has_news
 
     @property
     def holds_turns(self) -> bool:

@@ -178,7 +178,7 @@ class GroupRunActor(RunTurns, GroupRunRecord):
     def _admit(self, position: int) -> None:
         task = self.task_at(position)
         name = "" if task is None else task.name
-        self.state.apply(e.ChildBegan(str(position), "", self.runner_at(position).id, name))
+        self.tell(e.ChildBegan(str(position), "", self.runner_at(position).id, name))
 
     # --- children
 

@@ -19,6 +19,7 @@ from understudy.orchestration.definitions.groups import ParallelAgent
 from understudy.orchestration.definitions.workflow import Task, Workflow
 from understudy.orchestration.graph.run import GraphRun
 from understudy.orchestration.journal.places import place_of_child
+from understudy.orchestration.runs.events import Migrated, RunEvent
 from understudy.orchestration.runs.group_state import GroupLineState
 from understudy.orchestration.saving.machines import Machine, Orchestrator, runner_at
 from understudy.orchestration.saving.resumable import GoesOn
@@ -44,8 +45,7 @@ if TYPE_CHECKING:
     from understudy.orchestration.definitions.port import ResumeOptions, RunOptions
     from understudy.orchestration.definitions.runner import Runner
     from understudy.orchestration.group.children import ChildOrder
-    from understudy.orchestration.journal.rows import JournalRow, Written
-    from understudy.vocabulary.messages import ToolCall
+    from understudy.orchestration.group.spec import GroupSpec
 
 TOLD = 3  # Children whose ids the status has: there may be a thousand.
 
@@ -128,13 +128,15 @@ class GroupRunRecord(RunRecord):
         self.account.settle()
         return self.machine.to_json()
 
-    def machine_rows(
-        self, before: Written, begins: Sequence[ToolCall], events: int
-    ) -> tuple[list[JournalRow], Written]:
-        from understudy.orchestration.journal.group_rows import rows_of_group
+    def take(self, event: RunEvent) -> None:
+        self.state.apply(event)
 
-        self.account.settle()
-        return rows_of_group(self.machine.state, self.machine.spec, before, events)
+    @property
+    def definition(self) -> GroupSpec:
+        return self.machine.spec
+
+    def first_event(self) -> RunEvent:
+        return Migrated(self.saved_machine(), "")
 
     @property
     def pauses(self) -> tuple[Pause, ...]:
@@ -319,7 +321,7 @@ class GroupRunRecord(RunRecord):
             if self.machine.expects(position):  # else the others have decided meanwhile
                 self.state.raised = end.error
                 for event in end.events:
-                    self.state.apply(event)
+                    self.tell(event)
                 self._take_artifacts(position)
                 if end.changes is not None and self.shares_session:
                     self.log.note_conflicts([end.changes.commit()])

@@ -24,7 +24,7 @@ from understudy.vocabulary.context.ancestry import Ancestry, Link, enter_ancestr
 from understudy.vocabulary.context.artifacts import Artifacts
 from understudy.vocabulary.context.overlays import SessionOverlay
 from understudy.vocabulary.context.scope import Scope, enter_scope
-from understudy.vocabulary.messages import JsonValue, ModelTurn, Part, ToolCall, join_text
+from understudy.vocabulary.messages import JsonValue, ModelTurn, Part, join_text
 from understudy.vocabulary.runs.handles import RunPhase, RunStatus
 from understudy.vocabulary.runs.outcomes import Complete, Outcome, Pause, PauseAnswer
 
@@ -41,7 +41,9 @@ if TYPE_CHECKING:
     from understudy.actors.tools.batch_call import CallerThreadCalls
     from understudy.orchestration.definitions.port import ResumeOptions, RunOptions
     from understudy.orchestration.definitions.runner import Runner
-    from understudy.orchestration.journal.rows import JournalRow, Written
+    from understudy.orchestration.journal.rows import JournalRow
+    from understudy.orchestration.runs.definitions import Definition
+    from understudy.orchestration.runs.events import RunEvent
 
 T = TypeVar("T")
 
@@ -192,18 +194,17 @@ class RunRecord(Ownership, ABC):
         """Return the machine as text."""
 
     @abstractmethod
-    def machine_rows(
-        self, before: Written, begins: Sequence[ToolCall], events: int
-    ) -> tuple[list[JournalRow], Written]:
-        """Return the rows of the machine that are new or changed, and what is in the journal once they are written.
+    def take(self, event: RunEvent) -> None:
+        """Have the state of the run take an event. Raises what refuses it; nothing has changed then."""
 
-        Call it under the lock.
+    @property
+    @abstractmethod
+    def definition(self) -> Definition:
+        """What the run goes by, as data."""
 
-        Args:
-            before: what is in the journal.
-            begins: calls that are about to begin.
-            events: the number of the next event.
-        """
+    @abstractmethod
+    def first_event(self) -> RunEvent:
+        """Return the event with which the line of this stay begins."""
 
     @property
     @abstractmethod
@@ -327,14 +328,27 @@ class RunRecord(Ownership, ABC):
             from_inside: whether the error is of a run inside of this one, and has what that one had.
         """
 
-    def write_journal(self, epoch: int, begins: Sequence[ToolCall] = ()) -> None:
+    def tell(self, event: RunEvent) -> None:
+        """Have the state take an event, and the journal, if there is one, write it with the next ones.
+
+        Raises:
+            Exception: the event does not fit; nothing has changed.
+        """
+        if self.journal is None:
+            self.take(event)
+        else:
+            line = self.journal.line
+            line.begin(self.first_event)
+            self.take(event)
+            line.tell(event)
+
+    def write_journal(self, epoch: int) -> None:
         """Write into the journal, if the run has one, what changed since the last time; for the work that holds `epoch`.
 
         Blocks for the store.
 
         Args:
             epoch: the work's.
-            begins: tool calls that are about to begin.
 
         Raises:
             Stale: the run is over or in other hands.
@@ -349,12 +363,12 @@ class RunRecord(Ownership, ABC):
             with self.lock:
                 self._check(epoch)
                 self.step_deadline = inf
-                rows, written = self.rows_for(part, begins)
+                rows, count = self.rows_for(part)
                 closed = part.take_closed()
             self.through_outage(epoch, partial(part.commit, rows, closed))
             with self.lock:
                 self._check(epoch)
-                part.written = written
+                part.line.written(count)
 
     def through_outage(self, epoch: int, do: Callable[[], T]) -> T:
         """Return what `do` returns, which asks a store, for the work that holds `epoch`. Blocks for the store.
@@ -405,16 +419,18 @@ class RunRecord(Ownership, ABC):
         """Whether the run asks again when a store fails."""
         return self.journal is not None
 
-    def rows_for(self, part: JournalPart, begins: Sequence[ToolCall] = ()) -> tuple[list[JournalRow], Written]:
-        """Return what is not in the journal yet, and what is once it is written; nobody changes the run meanwhile.
+    def rows_for(self, part: JournalPart) -> tuple[list[JournalRow], int]:
+        """Return what is not in the journal yet, and how many events that is; nobody changes the run meanwhile.
 
         Raises:
             TypeError: JSON cannot carry a value of the session.
         """
         from understudy.actors.journal.run_rows import next_event, run_rows  # loads pydantic
 
-        rows, written = self.machine_rows(part.written, begins, next_event(self, part))
-        return rows + run_rows(self, part), written
+        self.account.settle()
+        part.line.begin(self.first_event)
+        rows, count = part.line.rows(self.definition, next_event(self, part))
+        return rows + run_rows(self, part), count
 
     @property
     def has_session_to_load(self) -> bool:

@@ -141,7 +141,7 @@ class AgentRunActor(WorkingRun):
                 return self._begin(Reconcile(self))
             kind = state.kind_due()
             if kind == "round":
-                state.apply(e.RoundBegan())
+                self.tell(e.RoundBegan())
                 kind = state.kind_due()
             elif kind == "open" and self.opens_at_once:
                 system = self.agent.system_prompt
@@ -170,7 +170,13 @@ class AgentRunActor(WorkingRun):
         """Return what writes the journal before the next work begins, if there is anything to write."""
         if kind == "call":
             calls = self._calls_due()
-            return None if calls == self._told else Write(self, calls)
+            if calls == self._told:
+                return None
+            for call in calls:
+                # A transactional call without a result did not happen, so it is never in doubt.
+                if call not in self._told and not self.agent.tools_by_name[call.name].transactional:
+                    self.tell(e.CallBegan(call.id))
+            return Write(self, calls)
         # Results before callbacks see them: one that hangs must not put the calls in doubt.
         return Write(self) if self._has_news or (kind == "model" and self.has_unwritten) else None
 
@@ -200,7 +206,7 @@ class AgentRunActor(WorkingRun):
     def _request(self, machine: AgentRun) -> Work:
         """Make the next request, if limits and budgets allow it."""
         state = self.state
-        state.apply(e.TurnBegan(machine.state.turns + 1))
+        self.tell(e.TurnBegan(machine.state.turns + 1))
         if state.context is not None:
             self._note_news()
         step = state.asked_for
@@ -238,38 +244,38 @@ class AgentRunActor(WorkingRun):
         match event:
             case e.TurnTaken() if machine is not None:
                 before = refusals(machine.state)
-                state.apply(event)
+                self.tell(event)
                 self._checked = work.checked if isinstance(work, AskModel) else None
                 self.log.write_lines(self.note_turn(event.turn, before))
             case e.Opened():
                 self._open(event)
             case e.TurnRuled():
-                state.apply(event)
+                self.tell(event)
                 self.unfed = None
                 self._note_ruled(event.turn, event.ruling.by)
             case e.CallsGuarded() if machine is not None:
                 calls, round_ = machine.unguarded(), machine.state.round
-                state.apply(event)
+                self.tell(event)
                 if round_ is not None:
                     note_guarded(self.log, calls, round_.results)
             case e.SummaryCame() | e.SummaryFailed():
-                state.apply(event)
+                self.tell(event)
                 self.unfed = None
                 self._note_news(work.error if isinstance(work, SumUp) else None)
             case e.Overflowed():
-                state.apply(event)
+                self.tell(event)
                 self._note_news()
                 if not state.is_shorter and self.overflow is not None:
                     raise self.overflow
             case _:
-                state.apply(event)
+                self.tell(event)
                 if isinstance(event, e.RunRuled) and event.moment == "on_error":
                     self.told_error = False
         if self.answered:
             self.answered.clear()
 
     def _open(self, event: e.Opened) -> None:
-        self.state.apply(event)
+        self.tell(event)
         self.machine = self.state.machine
 
     def _note_ruled(self, turn: ModelTurn, by: str) -> None:
@@ -307,9 +313,9 @@ class AgentRunActor(WorkingRun):
             with self.lock:
                 self.commit_changes((executed,))
             self._has_news = self.journal is not None
-        self.state.apply(e.ResultCame(came))
+        self.tell(e.ResultCame(came))
         if self.state.results:
-            self.state.apply(e.ResultsTaken())
+            self.tell(e.ResultsTaken())
         self.log.note(order.finished(came))
 
     def _make_calls(self) -> None:
@@ -465,12 +471,12 @@ class AgentRunActor(WorkingRun):
         self.commit_changes(results)
         for came, _ in results:
             if isinstance(came, Paused):
-                self.state.apply(e.ChildPaused(came.call_id, came.saved, came.pauses))
+                self.tell(e.ChildPaused(came.call_id, came.saved, came.pauses))
         for came, _ in results:
             if isinstance(came, ToolResult):
-                self.state.apply(e.ResultCame(came))
+                self.tell(e.ResultCame(came))
         if self.state.results:
-            self.state.apply(e.ResultsTaken())
+            self.tell(e.ResultsTaken())
 
     def _untie(self) -> None:
         forget, self._forget = self._forget, None

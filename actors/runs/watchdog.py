@@ -19,6 +19,7 @@ from understudy.actors.tools.failed_calls import tell_repeated, timeout_result
 from understudy.actors.tools.tool_call import ToolCallTask
 from understudy.diagnostics import emit
 from understudy.errors import AgentDown
+from understudy.orchestration.runs.events import ResultCame, ResultsTaken
 from understudy.orchestration.supervision.call_time import CallAction, next_look
 from understudy.vocabulary.context.run_values import values_of_run
 from understudy.vocabulary.context.scope import Scope, current_scope
@@ -220,7 +221,9 @@ def _feed_timeout(record: AgentRunRecord, order: ToolCallTask, told: list[Finish
     """Feed the result of a call that did not come back in time; call it under the lock. `told` gets the entry that has no log line yet."""
     assert record.machine is not None
     result = timeout_result(order.call, order.tool.timeout)
-    record.machine.tool_results([result])
+    record.tell(ResultCame(result))
+    if record.state.results:
+        record.tell(ResultsTaken())
     told.append(order.finished(result))
     record.log.note(told[0], with_line=False)
 

@@ -228,7 +228,7 @@ class Write(Work):
         self.begins = begins
 
     def do(self) -> Events:
-        self.run.write_journal(self.epoch, self.begins)
+        self.run.write_journal(self.epoch)
         return SAID
 
 
@@ -243,25 +243,24 @@ def write_result(run: AgentRunRecord, epoch: int, executed: Executed) -> None:
         StoreError: the store failed.
         TypeError: JSON cannot carry a value of the session.
     """
-    from understudy.actors.journal.run_rows import artifact_rows, change_of  # loads pydantic
-    from understudy.orchestration.journal.agent_rows import rows_of_result
+    from understudy.actors.journal.run_rows import artifact_rows, early_result  # loads pydantic
 
     result, changes = executed
     part = run.journal
     if part is None or not isinstance(result, ToolResult) or result.call_id in run.raised:
         return
-    change = change_of(run, changes)
+    came = early_result(run, result, changes)
     with part.lock:
         with run.lock:
             machine = run.machine
             if machine is None or not run.is_held_at(epoch):
                 return
-            if part.written.results.get(result.call_id) is result:  # its transaction was committed with it
+            if part.line.has_early(result.call_id):  # its transaction was committed with it
                 return
-            rows, written = rows_of_result(machine.state, part.written, result, change)
+            rows, count = part.line.rows(machine.spec, early=came)
             rows += artifact_rows(run, part)
-        run.through_outage(epoch, partial(part.commit_result, rows))
-        part.written = written
+        run.through_outage(epoch, partial(part.commit, rows))
+        part.line.written(count, came)
 
 
 class Guard(Work):

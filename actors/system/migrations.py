@@ -14,16 +14,12 @@ class Migration:
 
     Args:
         migrate: the user's.
-
-    Attributes:
-        paths: of the runs that were migrated. Their rows are of the old definition.
     """
 
     def __init__(self, migrate: Callable[[ChangedRun], str | None]) -> None:
         self._migrate = migrate
-        self.paths: set[str] = set()
 
-    def __call__(self, path: str, run: ChangedRun) -> str:
+    def __call__(self, run: ChangedRun) -> str:
         """Return the new state of a run.
 
         Raises:
@@ -39,5 +35,4 @@ class Migration:
             raise UnderstudyError(f"migrate returned None for {run.runner_id!r}: {run.why}")
         if not isinstance(state, str):
             raise TypeError(f"migrate must return the state as a text, or None; got {named_safely(state)}")
-        self.paths.add(path)
         return state

@@ -161,14 +161,14 @@ class Journaling:
         part = self.journals.begin(record.run_id, record.account)
         is_accepted = False
         try:
-            rows, written = record.rows_for(part) if goes_on else ([], part.written)
+            rows, count = record.rows_for(part) if goes_on else ([], 0)
             with self.journals.first_beat(named_) as beat:
                 is_accepted = part.journal.accept(named_, accepted, rows, also, beat, keeps_events=record.keeps_events)
         finally:
             if not is_accepted:
                 self.journals.ended(part.journal)
         if is_accepted:
-            part.written = written
+            part.line.written(count)
             record.journal = part
             if record.keeps_events:
                 keep_events(record, part)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from understudy.orchestration.agent.contradictions import not_finite
-from understudy.orchestration.agent.saved_text import first_problem, read, read_version, written
+from understudy.orchestration.agent.saved_text import first_problem, read_version, written
 from understudy.orchestration.agent.spec_changes import spec_changed
 
 from .spec import GroupSpec
@@ -99,11 +99,3 @@ def _check_size(state: GroupState, spec: GroupSpec) -> None:
     was, (now, what) = state.size, spec.size
     if was != now:
         raise ValueError(f"the run of {spec.runner_id!r} was saved with {was} {what}; it has {now} now")
-
-
-def with_state(text: str, changes: dict[str, JsonValue]) -> str:
-    """Return the text of a run with some fields of its state replaced."""
-    saved = cast("GroupSnapshot", read(_adapter(GroupSnapshot), text))
-    state = cast("dict[str, JsonValue]", saved.state)
-    saved.state = {**state, **changes}
-    return written(_adapter(GroupSnapshot), saved)

@@ -18,24 +18,18 @@ from understudy.orchestration.definitions.groups import Group
 from understudy.orchestration.definitions.runner import Runner
 from understudy.orchestration.definitions.sub_agent import SubAgent
 from understudy.orchestration.definitions.workflow import Workflow
-from understudy.orchestration.group.snapshot import with_state
+from understudy.orchestration.runs.events import Changes
 from understudy.orchestration.saving.machines import loaded, runner_at
 from understudy.orchestration.saving.saved_run import SavedRun
 from understudy.vocabulary.context.artifacts import Artifact
 from understudy.vocabulary.runs.stored_runs import ChangedRun
 
-from .agent_rows import machine_of, with_spending
-from .group_rows import machine_of_group
-from .heads import head_of
+from .line_rows import Rows, StoredLine, stored_line
 from .places import place_of_call
-from .rows import ARTIFACT, HEAD, RUN, SAVED, SESSION, SPENDING, SavedValue
-from .session_changes import changes_in, with_changes
+from .rows import ARTIFACT, DEFINITION, RUN, SAVED, SESSION, SavedValue
 
-Rows = Mapping[tuple[str, str], str]
-"""Kind and key of each row of one run -> its body."""
-
-Migrate: TypeAlias = Callable[[str, ChangedRun], str]
-"""Returns the new state of a run that has another definition, by its path; raises to leave the whole run."""
+Migrate: TypeAlias = Callable[[ChangedRun], str]
+"""Returns the new state of a run that has another definition; raises to leave the whole run."""
 
 M = TypeVar("M")
 
@@ -62,27 +56,29 @@ def put_together(
         ValueError, KeyError: the rows are not those of a run.
     """
     rows = runs.get(path, {})
-    if (HEAD, "") not in rows:
+    if (DEFINITION, "") not in rows:
         return None
     saved = SavedRun.from_json(rows[RUN, ""])
     inside = {each[len(path) + 1 :] for each in runs if each.startswith(f"{path}/")}
     places = sorted({each for each in inside if "/" not in each})
-    load = _Load(path, saved, adopt, migrate)
+    load = _Load(saved, adopt, migrate)
 
     def inside_of(inner: Runner[object], place: str) -> SavedRun | None:
         return put_together(inner, f"{path}/{place}", runs, adopt=True, migrate=migrate)
 
     if isinstance(runner, Agent):
-        machine = _agent(runner, rows, places, load, inside_of)
+        repeats = {name: tool.idempotent or isinstance(tool, SubAgent) for name, tool in runner.tools_by_name.items()}
+        line = stored_line(rows, repeats)
+        machine = _agent(runner, line, repeats, places, load, inside_of)
     else:
         assert isinstance(runner, (Group, Workflow))
-        machine = _group(runner, rows, places, load, inside_of)
+        line = stored_line(rows, {})
+        machine = _group(runner, line, places, load, inside_of)
     artifacts = [Artifact(**json.loads(body)) for (kind, _), body in rows.items() if kind == ARTIFACT]
-    session, events = json.loads(rows[SESSION, ""]), head_of(rows).events
-    saved = replace(saved, machine=machine, session=session, artifacts=tuple(artifacts), events=events)
-    changes = changes_in(rows) if isinstance(runner, Agent) else []
-    if changes:
-        saved = with_changes(saved, changes, is_inner=bool(path))
+    session = json.loads(rows[SESSION, ""])
+    saved = replace(saved, machine=machine, session=session, artifacts=tuple(artifacts), events=line.next_event)
+    if line.changes != Changes():
+        saved = with_changes(saved, line.changes, is_inner=bool(path))
     return without_saved(saved, json.loads(rows.get((SAVED, ""), "{}")))
 
 
@@ -97,11 +93,28 @@ def without_saved(run: SavedRun, saved: Mapping[str, SavedValue]) -> SavedRun:
     return replace(run, seen=seen, unsaved=tuple([key for key in run.unsaved if key not in done]))
 
 
+def with_changes(saved: SavedRun, changes: Changes, *, is_inner: bool) -> SavedRun:
+    """Return a saved run with more changes of its session.
+
+    Args:
+        saved: the run.
+        changes: the newer ones.
+        is_inner: whether the run is a part of another one, so that its session has its changes alone.
+    """
+    session = {**saved.session, **changes.values}
+    for key in changes.removed:
+        session.pop(key, None)
+    changed = {*changes.values, *changes.removed}
+    if is_inner:
+        removed = (set(saved.removed) - changes.values.keys()) | {*changes.removed}
+        return replace(saved, session=session, removed=tuple(sorted(removed)))
+    return replace(saved, session=session, unsaved=tuple(sorted({*saved.unsaved, *changed})))
+
+
 @dataclass(frozen=True, slots=True)
 class _Load:
     """Loads the machine of one run from its text, which is migrated first if need be."""
 
-    path: str
     run: SavedRun
     adopt: bool
     migrate: Migrate | None
@@ -113,7 +126,7 @@ class _Load:
             return read(text, False)
         except SpecChanged as changed:
             run = ChangedRun(self.run.run_id, self.run.runner_id, text, str(changed))
-        new = self.migrate(self.path, run)
+        new = self.migrate(run)
         try:
             return read(new, True)
         except ValueError as error:
@@ -126,14 +139,15 @@ _Inside: TypeAlias = Callable[[Runner[object], str], SavedRun | None]
 """Returns the run of a runner at a place inside; None if it had not begun."""
 
 
-def _agent(agent: Agent[object], rows: Rows, places: Iterable[str], load: _Load, inside_of: _Inside) -> str:
-    repeats = {name: tool.idempotent or isinstance(tool, SubAgent) for name, tool in agent.tools_by_name.items()}
-    text = machine_of(rows, repeats)
-    if (SPENDING, "") in rows:
-        data = json.loads(text)
-        with_spending(data["state"], rows[SPENDING, ""])
-        text = json.dumps(data)
-    run = load(text, lambda text, adopt: AgentRun.from_json(text, agent.run_spec, adopt=adopt))
+def _agent(
+    agent: Agent[object],
+    line: StoredLine,
+    repeats: Mapping[str, bool],
+    places: Iterable[str],
+    load: _Load,
+    inside_of: _Inside,
+) -> str:
+    run = load(line.machine, lambda text, adopt: AgentRun.from_json(text, agent.run_spec, adopt=adopt))
     again = {call.id: None for call in run.in_doubt if repeats.get(call.name, False)}
     if again:  # in the rows, their tool has another name
         run.reconcile(again)
@@ -147,11 +161,8 @@ def _agent(agent: Agent[object], rows: Rows, places: Iterable[str], load: _Load,
     return run.to_json()
 
 
-def _group(group: Group | Workflow, rows: Rows, places: Iterable[str], load: _Load, inside_of: _Inside) -> str:
-    text = machine_of_group(rows)
-    if (SPENDING, "") in rows:
-        text = with_state(text, {"spending": json.loads(rows[SPENDING, ""])})
-    machine = load(text, lambda text, adopt: loaded(group, text, adopt=adopt))
+def _group(group: Group | Workflow, line: StoredLine, places: Iterable[str], load: _Load, inside_of: _Inside) -> str:
+    machine = load(line.machine, lambda text, adopt: loaded(group, text, adopt=adopt))
     for place in places:
         position = int(place)
         if machine.expects(position):

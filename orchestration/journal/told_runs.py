@@ -9,16 +9,16 @@ from typing import Literal, TypeAlias, cast
 
 from understudy.orchestration.agent import snapshot as of_agent
 from understudy.orchestration.agent.pauses import pauses_of, pauses_of_child
+from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.agent.state import RunState
 from understudy.orchestration.group import snapshot as of_group
 from understudy.orchestration.saving.saved_run import SavedRun
 from understudy.vocabulary.messages import ToolCall, ToolResult
 from understudy.vocabulary.runs.outcomes import Pause
 
-from .agent_rows import machine_of
+from .line_rows import Rows, stored_line
 from .places import key_of_call, place_of_call
-from .put_together import Rows
-from .rows import HEAD, RUN, SYSTEM
+from .rows import DEFINITION, RUN
 
 CallStanding: TypeAlias = Literal["finished", "under way", "in doubt", "waiting", "open"]
 """`in doubt`: it began, and nobody knows its result. `waiting`: a person decides. `open`: it has not begun, or a run inside goes on."""
@@ -99,13 +99,14 @@ def told_of_rows(runs: Mapping[str, Rows], *, driven: bool) -> list[ToldRun]:
     told: dict[str, ToldRun] = {}
     for path in sorted(runs):
         rows = runs[path]
-        if (HEAD, "") not in rows:
+        if (DEFINITION, "") not in rows:
             continue
         saved = SavedRun.from_json(rows[RUN, ""])
         outer = told.get(path.rpartition("/")[0])
         way = (*(() if outer is None or not path else outer.path), saved.runner_id)
-        if (SYSTEM, "") in rows:
-            state = of_agent.look(machine_of(rows, {}))
+        machine = stored_line(rows, {}).state.machine
+        if isinstance(machine, AgentRun):
+            state = machine.state
             inside = {each[len(path) + 1 :] for each in runs if each.startswith(f"{path}/")}
             calls = tuple(_going_on(_calls(state, saved.run_id), state.turns, inside, driven=driven))
             told[path] = ToldRun(way, saved.run_id, state.turns, calls)

@@ -13,11 +13,14 @@ from pathlib import Path
 import pytest
 
 import understudy as us
+from tests.support.journal_lines import EARLY, is_early, results_in
 from tests.support.killing import Effects, killed
 from tests.support.scripts import WAIT, eventually, finished, needs_approval
 from understudy.actors.runs import run_actor
 from understudy.actors.stores.runs import Claim, RunRow, RunTable
 from understudy.errors import LeaseLost, StoreError
+from understudy.orchestration.journal.rows import LINE
+from understudy.orchestration.runs.events import Changes, ResultCame
 from understudy.testing import says
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is killed after a fork")
@@ -36,8 +39,8 @@ class Shop:
 
     def has_results(self, ids: Iterable[str]) -> bool:
         with sqlite3.connect(self.file) as database:
-            rows = database.execute("SELECT name FROM understudy_run_rows WHERE kind = 'result'").fetchall()
-        return {row[0].partition("/")[2] for row in rows} >= set(ids)
+            rows = database.execute(EARLY).fetchall()
+        return {came.result.call_id for came in results_in(body for (body,) in rows)} >= set(ids)
 
     def until_written(self, *ids: str) -> None:
         """Wait until calls have results in the store, if this process is the one that dies."""
@@ -200,19 +203,19 @@ class Commits:
             drop: Iterable[str] = (),
             late: Callable[[], Iterable[RunRow]] | None = None,
         ) -> bool:
-            kinds = {row.kind for row in rows}
-            if "result" in kinds and "head" not in kinds and not fault():
+            early = any(row.kind == LINE and is_early(row.body) for row in rows)
+            if early and not fault():
                 return False
             done = commit(table, claim, rows, drop, late)
             self.rows += rows
-            if "result" in kinds:
+            if early:
                 self.written.set()
             return done
 
         monkeypatch.setattr(RunTable, "commit", noted)
 
-    def count(self, kind: str) -> Counter[str]:
-        return Counter([row.name.partition("/")[2] for row in self.rows if row.kind == kind and row.body])
+    def results(self) -> list[ResultCame]:
+        return results_in(row.body for row in self.rows if row.kind == LINE)
 
 
 def waiting_for(commits: Commits) -> Callable[[us.ToolContext, str], str]:
@@ -232,8 +235,9 @@ def test_each_result_is_written_once(shop: Shop, monkeypatch: pytest.MonkeyPatch
 
     assert outcome.text == "did a; did b"
     assert outcome.session == {"a": True, "b": True}
-    assert commits.count("change") == {"a": 1}
-    assert commits.count("result") == {"a": 1}  # the message has the other one
+    (early, last) = commits.results()
+    assert [early.result.call_id, last.result.call_id] == ["a", "b"]
+    assert (early.changes, last.changes) == (Changes({"a": True}), None)  # the session's row has those of the last one
 
 
 @pytest.mark.parametrize("error", [StoreError("the disk is full"), None])
@@ -300,7 +304,7 @@ def test_a_result_that_comes_when_the_run_is_over_is_not_written(shop: Shop, mon
             handle.result(timeout=WAIT)
         back.set()
 
-    assert commits.count("result") == {}
+    assert commits.results() == []
 
 
 def test_without_a_journal_nothing_is_written(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 import understudy as us
 from tests.support.events import numbered, shown
+from tests.support.journal_lines import EARLY
 from tests.support.killing import Effects, forked, killed, worker
 from tests.support.scripts import WAIT, eventually, needs_approval
 from understudy.actors.stores.inspection.stored_runs import runs_in
@@ -213,8 +214,7 @@ def test_calls_that_were_done_before_the_kill_are_told_once(url: str, tmp_path: 
 def result_is_stored(url: str) -> bool:
     database = open_store(url).database
     assert database is not None
-    statement = "SELECT 1 FROM understudy_run_rows WHERE kind = 'result'"
-    return database.read(lambda sql: sql.execute(statement).fetchone()) is not None
+    return database.read(lambda sql: sql.execute(EARLY).fetchone()) is not None
 
 
 def dying_in_a_tool(shown: Path, progress: int) -> us.Agent:

@@ -243,7 +243,7 @@ def test_rows_that_a_process_before_wrote_of_a_run_inside_go_with_it(tmp_path: P
     table, journals = journals_in(tmp_path / "runs.db")
     claim = table.accept(NewRun("r-1", "shop", "clerk", "gone", None, None), "{}")
     assert claim is not None
-    table.commit(claim, [RunRow(path, "head", "", "{}") for path in ("", "/0", "/0/1.c0", "/1")])
+    table.commit(claim, [RunRow(path, "definition", "", "{}") for path in ("", "/0", "/0/1.c0", "/1")])
     (left,) = journals.left()
     journal = journals.claim([left])[left.run_id]
     journal.has({row.path for row in journals.rows(left)})

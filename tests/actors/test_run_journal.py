@@ -16,11 +16,11 @@ from understudy.actors.stores.open_store import open_store
 from understudy.actors.stores.pauses import PauseTable
 from understudy.actors.stores.runs import AT_ONCE, NewRun, RunTable
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
-from understudy.orchestration.journal.rows import HEAD, JournalRow
+from understudy.orchestration.journal.rows import DEFINITION, LINE, JournalRow
 from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.context.budget import Spending
 
-HEADS = [JournalRow(HEAD, "", "{}")]
+FIRST = [JournalRow(DEFINITION, "", "{}")]
 ACCOUNT = Account("clerk", None, Spending())
 
 
@@ -35,7 +35,7 @@ class Rows:
 
     def paths(self) -> list[str]:
         (run,) = self.table.left("shop")
-        return sorted({row.path for row in self.table.rows(run.run) if row.kind == HEAD})
+        return sorted({row.path for row in self.table.rows(run.run) if row.kind == DEFINITION})
 
 
 @pytest.fixture
@@ -47,46 +47,47 @@ def test_rows_of_a_run_inside_stay_until_those_of_the_run_around_it_have_its_res
     lead, other = rows.outer.inside("0", ACCOUNT), rows.outer.inside("1", ACCOUNT)
     below = lead.inside("2.c1", ACCOUNT)
     for part in (rows.outer, lead, other, below):
-        part.commit(HEADS)
+        part.commit(FIRST)
 
     lead.closed("2.c1")
-    other.commit(HEADS, other.take_closed())  # a sibling writes before the lead does
+    other.commit(FIRST, other.take_closed())  # a sibling writes before the lead does
 
     assert rows.paths() == ["", "/0", "/0/2.c1", "/1"]
-    lead.commit(HEADS, lead.take_closed())
+    lead.commit(FIRST, lead.take_closed())
     assert rows.paths() == ["", "/0", "/1"]
 
 
 def test_rows_of_a_run_inside_go_with_all_that_is_inside_of_it(rows: Rows) -> None:
     lead = rows.outer.inside("1", ACCOUNT)
     for part in (rows.outer, lead, lead.inside("2.c1", ACCOUNT), rows.outer.inside("10", ACCOUNT)):
-        part.commit(HEADS)
+        part.commit(FIRST)
 
     rows.outer.closed("1")
-    rows.outer.commit(HEADS, rows.outer.take_closed())
+    rows.outer.commit(FIRST, rows.outer.take_closed())
 
     assert rows.paths() == ["", "/10"]
 
 
 def test_what_was_closed_after_rows_were_made_goes_with_the_next_ones(rows: Rows) -> None:
-    rows.outer.inside("0", ACCOUNT).commit(HEADS)
+    rows.outer.inside("0", ACCOUNT).commit(FIRST)
     made_before = rows.outer.take_closed()
     rows.outer.closed("0")
-    rows.outer.commit(HEADS, made_before)
+    rows.outer.commit(FIRST, made_before)
 
     assert rows.paths() == ["", "/0"]
-    rows.outer.commit(HEADS, rows.outer.take_closed())
+    rows.outer.commit(FIRST, rows.outer.take_closed())
     assert rows.paths() == [""]
 
 
 @pytest.mark.parametrize("count", [1, AT_ONCE, AT_ONCE + 1, 3 * AT_ONCE])
 def test_any_number_of_rows_is_written_in_order_and_the_newest_of_one_name_stays(rows: Rows, count: int) -> None:
-    written = [JournalRow("message", str(number), f"body {number}") for number in range(count)]
-    rows.outer.commit([JournalRow("message", "0", "older"), *written])
+    written = [JournalRow(LINE, str(number), f"body {number}") for number in range(count)]
+    rows.outer.commit([JournalRow(LINE, "0", "older"), *written])
 
     (run,) = rows.table.left("shop")
 
-    assert [(row.name, row.body) for row in rows.table.rows(run.run)] == [(row.key, row.body) for row in written]
+    of_line = [row for row in rows.table.rows(run.run) if row.kind == LINE]
+    assert [(row.name, row.body) for row in of_line] == [(row.key, row.body) for row in written]
 
 
 PAUSED = us.PausedRun(run_id="shop-1", revision=1, nonce="n", payload="{}")

@@ -256,8 +256,8 @@ def test_a_run_that_cannot_go_on_after_its_claim_is_left_to_everybody(
     (run,) = leave_runs(agent, either_store, effects, 1)
     database = open_store(either_store).database
     assert database is not None
-    head = "UPDATE understudy_run_rows SET body = {} WHERE kind = 'head'"
-    database.write(lambda sql: sql.execute(head.format("'!' || body")))
+    line = "UPDATE understudy_run_rows SET body = {} WHERE kind = 'line'"
+    database.write(lambda sql: sql.execute(line.format("'!' || body")))
 
     with watching(either_store, agent) as system:
         eventually(lambda: len(system.health().parked) == 1, "the run is parked")
@@ -265,7 +265,7 @@ def test_a_run_that_cannot_go_on_after_its_claim_is_left_to_everybody(
     (now,) = left_in(either_store)
     assert claims.asked == [1]
     assert now == run._replace(owner=NOBODY, epoch=now.epoch)
-    database.write(lambda sql: sql.execute(head.format("SUBSTR(body, 2)")))
+    database.write(lambda sql: sql.execute(line.format("SUBSTR(body, 2)")))
     with watching(either_store, agent):
         eventually(lambda: is_all_over(either_store), "the run has ended")
 

@@ -9,12 +9,14 @@ from typing import cast
 import pytest
 
 import understudy as us
+from tests.support.journal_lines import results_in
 from understudy.actors.journal.run_journal import JournalPart
 from understudy.actors.journal.transactional_run import RowsOfResult, TransactionalRun
+from understudy.actors.journal.unwritten_line import UnwrittenLine
 from understudy.actors.stores.database import OpenSql
 from understudy.actors.stores.transactions.served_transaction import Undone
 from understudy.orchestration.agent.run import AgentRun
-from understudy.orchestration.journal.rows import RESULT, JournalRow, Written
+from understudy.orchestration.journal.rows import LINE, JournalRow
 from understudy.vocabulary.context.artifacts import Artifacts
 from understudy.vocabulary.runs.handles import RunPhase
 
@@ -41,10 +43,10 @@ class Part:
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
-        self.written = Written()
+        self.line = UnwrittenLine()
         self.rows: list[JournalRow] = []
 
-    def commit_result_in(self, sql: OpenSql, rows: list[JournalRow]) -> None:
+    def commit_in(self, sql: OpenSql, rows: list[JournalRow]) -> None:
         self.rows += rows
 
 
@@ -59,11 +61,11 @@ def test_the_result_of_a_call_under_way_is_written_and_noted_after_the_commit() 
     rows = rows_of("c1", part, under_way())
 
     rows.write(SQL)
-    before = part.written
+    before = part.line.has_early("c1")
     rows.note_written()
 
-    assert [row.kind for row in part.rows] == [RESULT]
-    assert (before, [*part.written.results]) == (Written(), ["c1"])
+    assert [came.result.content for came in results_in(row.body for row in part.rows if row.kind == LINE)] == ["booked"]
+    assert (before, part.line.has_early("c1")) == (False, True)
 
 
 def test_a_result_for_which_the_run_has_no_use_is_refused() -> None:

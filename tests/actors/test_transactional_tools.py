@@ -15,12 +15,15 @@ from typing import Any
 import pytest
 
 import understudy as us
+from tests.support.journal_lines import is_early, results_in
 from tests.support.scripts import WAIT, contents_of, eventually, finished, results_of
 from tests.support.shelf import REFUSED, Shelf, caller, take
 from understudy.actors.journal.call_transaction import StoredCallTransaction
 from understudy.actors.stores.database import Sql
 from understudy.actors.stores.runs import Claim, RunRow, RunTable
 from understudy.actors.tools.batch_call import Call
+from understudy.orchestration.journal.rows import ARTIFACT, LINE
+from understudy.orchestration.runs.events import Changes
 from understudy.testing import calls, says
 
 Body = Callable[[us.ToolContext], object]
@@ -631,11 +634,11 @@ def test_what_a_tool_changes_in_the_session_is_committed_with_it(shelf: Shelf) -
 
 
 def test_all_that_a_call_leaves_is_committed_with_it(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    kinds, write = list[list[str]](), RunTable.commit_in
+    written, write = list[list[RunRow]](), RunTable.commit_in
 
     def noted(table: RunTable, sql: Sql, claim: Claim, rows: Sequence[RunRow], *rest: Any, **named: Any) -> bool:
-        if any(row.kind == "result" for row in rows):
-            kinds.append(sorted(row.kind for row in rows))
+        if any(row.kind == LINE and is_early(row.body) for row in rows):
+            written.append(sorted(rows, key=lambda row: row.kind))
         return write(table, sql, claim, rows, *rest, **named)
 
     def act(ctx: us.ToolContext) -> str:
@@ -646,7 +649,10 @@ def test_all_that_a_call_leaves_is_committed_with_it(shelf: Shelf, monkeypatch: 
     monkeypatch.setattr(RunTable, "commit_in", noted)
     told(shelf, act, max_result=100)
 
-    assert kinds == [["artifact", "change", "result"]]
+    ((artifact, line),) = written
+    (came,) = results_in([line.body])
+    assert (artifact.kind, line.kind) == (ARTIFACT, LINE)
+    assert came.changes == Changes({"app:last": "bell"})
 
 
 def begun_in_a_tool(system: us.ActorSystem) -> str:

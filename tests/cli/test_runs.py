@@ -226,7 +226,7 @@ def test_export_has_all_rows_without_secrets_and_without_the_token(here: Path, p
     (call,) = of_left["in_doubt"]
     assert (call["path"], call["id"], call["call_key"]) == (["clerk"], "c1", f"{run_id}/2.c1")
     assert of_left["run"]["runner_id"] == "clerk"
-    assert {"head", "message"} <= {row["kind"] for row in of_left["rows"]}
+    assert {"definition", "line"} <= {row["kind"] for row in of_left["rows"]}
     of_waiting = json.loads(text)
     assert (of_waiting["phase"], of_waiting["run"]["state"], of_waiting["in_doubt"]) == ("waiting", "waiting", [])
     assert of_waiting["pause"]["payload"]["runner_id"] == "cashier"

@@ -6,17 +6,17 @@ What they do themselves is one step; threads are switched in the code they call.
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError
 from functools import partial, wraps
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
 import understudy as us
+from tests.support import journal_lines
 from tests.support.promises import promises
 from understudy.actors.cells.cell import Cell
 from understudy.actors.cells.mailbox import Fate, MailboxQueue, Put
@@ -35,7 +35,7 @@ from understudy.actors.waiting.merged_future import MergedFuture
 from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.definitions.port import RunOptions
 from understudy.orchestration.journal.put_together import put_together
-from understudy.orchestration.journal.rows import MESSAGE, RESULT
+from understudy.orchestration.journal.rows import LINE
 from understudy.orchestration.supervision.call_time import GRACE
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 
@@ -361,9 +361,15 @@ class JournalTable:
             self._is_over = True
             return True
 
-    def of_kind(self, kind: str) -> dict[str, Any]:
-        """Return the rows of a kind, by key."""
-        return {key: json.loads(body) for (each, key), body in self.rows.items() if each == kind}
+    def results(self) -> dict[str, str]:
+        """Return the results in the line, by call; each stands there once."""
+        came = [
+            each.result
+            for each in journal_lines.results_in(body for (kind, _), body in self.rows.items() if kind == LINE)
+        ]
+        found = contents(came)
+        assert len(found) == len(came), "a result is written twice"
+        return found
 
 
 def journaled(system: us.ActorSystem, table: JournalTable, agent: us.Agent[str]) -> AgentRunRecord:
@@ -406,10 +412,7 @@ def results_against_journal() -> None:
         results = results_in(state.messages) if state.round is None else contents(state.round.results.values())
         assert saved.session == {content: int(content) for content in results.values()}
         assert len(results) == 2 or version < asked_with[1]
-    alone = {each["call_id"]: key for key, each in table.of_kind(RESULT).items()}
-    named = [each for each in table.of_kind(MESSAGE)["2"].get("results", ()) if isinstance(each, str)]
-    assert sorted(named) == sorted(alone), "a result is written twice"
-    assert all(key == f"2/{call_id}" for call_id, key in alone.items()), "a result is written after its round"
+    assert table.results() == told_by(record)
 
 
 @with_alarms
@@ -440,7 +443,7 @@ def results_against_cancel() -> None:
     events = list(events_of(record.log, inner=False))
     assert {event.call.id for event in events if isinstance(event, us.ToolStarted)} <= kept.keys()
     assert told_by(record).items() <= kept.items()
-    assert {each["call_id"]: each["content"] for each in table.of_kind(RESULT).values()}.items() <= kept.items()
+    assert table.results().items() <= kept.items()
     assert (system.hung, system.in_flight) == (0, 0)
 
 

@@ -9,11 +9,11 @@ import pytest
 
 from understudy import Agent, ModelTurn, ToolCall, ToolResult
 from understudy.orchestration import AgentRun
-from understudy.orchestration.journal.agent_rows import rows_of
+from understudy.orchestration.journal.line_rows import Rows, append_row, definition_row
 from understudy.orchestration.journal.places import place_of_call
-from understudy.orchestration.journal.put_together import Rows
-from understudy.orchestration.journal.rows import RUN, Written
+from understudy.orchestration.journal.rows import RUN
 from understudy.orchestration.journal.told_runs import pauses_in, told_of_rows, told_of_saved
+from understudy.orchestration.runs.events import CallBegan, Migrated
 from understudy.orchestration.saving.saved_run import SavedRun
 from understudy.providers import ScriptedModel
 from understudy.testing import says
@@ -48,8 +48,10 @@ def saved(run: AgentRun) -> SavedRun:
 
 def rows_with_b_begun() -> Rows:
     run = at_second_round()
-    rows, _ = rows_of(run.state, run.spec, Written(), [CALLS[1]])
-    return {(row.kind, row.key): row.body for row in rows} | {(RUN, ""): saved(run).to_json()}
+    line = append_row(0, [(0.0, Migrated(run.to_json(), "")), (0.0, CallBegan("b"))], 0)
+    return {(row.kind, row.key): row.body for row in (definition_row(run.spec), line)} | {
+        (RUN, ""): saved(run).to_json()
+    }
 
 
 def standings(runs: dict[str, Rows], *, driven: bool) -> list[tuple[str, str]]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import understudy as us
 from tests.support.deadly import DeadlyDatabase
 from tests.support.events import DELTAS
+from tests.support.journal_lines import results_in
 from understudy.actors.stores.database import Database, Row
 from understudy.actors.stores.store import Store
 from understudy.orchestration.agent.run import AgentRun
@@ -30,10 +31,10 @@ RUNS = "SELECT run_id, state, ending FROM understudy_runs WHERE app = :app ORDER
 PAUSES = "SELECT run_id, revision, nonce, state FROM understudy_pauses WHERE run_id LIKE :app"
 PAYLOAD = "SELECT payload FROM understudy_pauses WHERE run_id = :run_id"
 RESULTS = """
-SELECT own.body, result.name FROM understudy_run_rows result
-JOIN understudy_runs ON understudy_runs.run = result.run
-JOIN understudy_run_rows own ON own.run = result.run AND own.path = result.path AND own.kind = 'run'
-WHERE app = :app AND result.kind = 'result'
+SELECT own.body, line.body FROM understudy_run_rows line
+JOIN understudy_runs ON understudy_runs.run = line.run
+JOIN understudy_run_rows own ON own.run = line.run AND own.path = line.path AND own.kind = 'run'
+WHERE app = :app AND line.kind = 'line'
 """
 MADE = "CREATE TABLE IF NOT EXISTS kill_effects (call_key TEXT NOT NULL, word TEXT NOT NULL)"
 """The table of the effects that are committed with the results of their calls."""
@@ -70,7 +71,11 @@ def found_in(database: Database, app: str) -> Left:
         return database.read(lambda sql: sql.execute(statement, {"app": value}).fetchall())
 
     pauses = [Paused(f"{run}.{revision}.{nonce}", state) for run, revision, nonce, state in all_of(PAUSES, f"{app}-%")]
-    finished = {(SavedRun.from_json(own).run_id, name.partition("/")[2]) for own, name in all_of(RESULTS)}
+    finished = {
+        (SavedRun.from_json(own).run_id, came.result.call_id)
+        for own, body in all_of(RESULTS)
+        for came in results_in([body])
+    }
     return Left(
         [(run, state, ending) for run, state, ending in all_of(RUNS)], pauses, finished, all_of(ROWS_LEFT)[0][0]
     )

@@ -44,6 +44,7 @@ from understudy.orchestration.group.children import AwaitChildren, RunChildren
 from understudy.orchestration.group.group_run import GroupDone, GroupRun
 from understudy.orchestration.group.map_run import MapRun
 from understudy.orchestration.group.parallel_run import ParallelRun
+from understudy.orchestration.journal.line_rows import stored_line
 from understudy.orchestration.runs import definitions
 from understudy.orchestration.runs import events as e
 from understudy.orchestration.runs.agent_state import AgentLineState
@@ -105,6 +106,8 @@ class Line:
         """Whether another process has the run now."""
         self.marks: dict[int, dict[str, Any]] = {}
         """Number of events -> the live state then, as data."""
+        self.rows: dict[tuple[str, str], str] = {}
+        """What the journal of this stay has."""
         self.written: list[int] = []
         """How many events there were when the state was written into a journal."""
         self._oracle = oracle
@@ -265,11 +268,27 @@ class Line:
             self.tell_difference(f"a prefix of {place}", live, told)
         return None
 
+    def compare_with_rows(self) -> None:
+        """Note where the run in the rows of the journal differs from the live one."""
+        if self.is_to_be_compared():
+            stored = stored_line(self.rows, REPEATED)
+            self._oracle.compared += 1
+            self.tell_difference("its rows", _told(self.machine), _told(stored.state.machine))
+
     def _shows_session(self, where: str) -> bool:
         """Whether all changes that user code made are in events: a group lays those of a child after the child's end."""
         if self.session is None or self.changes or self.of_calls or getattr(self.state, "results", None):
             return False
         return isinstance(self.machine, AgentRun) or where in ("next_step", "end")
+
+
+class _Repeated(dict[str, bool]):
+    def get(self, *_: Any) -> Any:
+        return True
+
+
+REPEATED = _Repeated()
+"""Has no call be in doubt: the run lives."""
 
 
 class Inside(NamedTuple):

@@ -25,6 +25,7 @@ from understudy.actors.system.maps.named_answers import NamedAnswers
 from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.group.map_run import MapRun
 from understudy.orchestration.journal import put_together
+from understudy.orchestration.journal.rows import DEFINITION
 from understudy.orchestration.runs import events as e
 from understudy.orchestration.runs.group_state import MapSpec
 from understudy.orchestration.runs.state import Tally
@@ -343,10 +344,10 @@ def _begun(oracle: o.Oracle, line: o.Line, place: str, child: Any) -> None:
 
 def _tap_journal(oracle: o.Oracle, stack: ExitStack) -> None:
     def make(real: Any) -> Any:
-        def made(runner: Any, rows: Any, places: Any, load: Any, inside_of: Any) -> Any:
-            before, oracle.here.rows_of = getattr(oracle.here, "rows_of", ""), load.run.run_id
+        def made(*given: Any) -> Any:
+            before, oracle.here.rows_of = getattr(oracle.here, "rows_of", ""), given[-2].run.run_id
             try:
-                return real(runner, rows, places, load, inside_of)
+                return real(*given)
             finally:
                 oracle.here.rows_of = before
 
@@ -374,18 +375,24 @@ def _tap_ends(oracle: o.Oracle, wrap: Wrap) -> None:
         return end
 
     def writing(real: Any) -> Any:
-        def machine_rows(self: Any, *given: Any, **named: Any) -> Any:
+        def rows_for(self: Any, part: Any) -> Any:
             line = _line(oracle, self)
             if line is not None:
                 line.written.append(len(line.entries))
                 oracle.keep(line, f"run {line.run_id}")
-            return real(self, *given, **named)
+            rows, count = real(self, part)
+            if line is not None:
+                if any(row.kind == DEFINITION for row in rows):  # those of an earlier stay go
+                    line.rows.clear()
+                line.rows |= {(row.kind, row.key): row.body for row in rows}
+                with oracle.writing():
+                    line.compare_with_rows()
+            return rows, count
 
-        return machine_rows
+        return rows_for
 
     wrap(RunRecord, "end", ending)
-    for cls in (AgentRunRecord, GroupRunRecord):
-        wrap(cls, "machine_rows", writing)
+    wrap(RunRecord, "rows_for", writing)
 
 
 def _end(oracle: o.Oracle, line: o.Line, ending: Any, phase: str) -> None:

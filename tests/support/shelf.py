@@ -7,6 +7,7 @@ from contextlib import closing, suppress
 from typing import Any
 
 import understudy as us
+from tests.support.journal_lines import EARLY, results_in
 from understudy.testing import says
 
 
@@ -53,8 +54,7 @@ class Shelf:
 
     def results(self) -> list[str]:
         """Return the ids of the calls that have a result in the journal of a run that is not over."""
-        rows = self.ask("SELECT name FROM understudy_run_rows WHERE kind = 'result' ORDER BY id")
-        return [name.rpartition("/")[2] for (name,) in rows]
+        return [came.result.call_id for came in results_in(body for (body,) in self.ask(EARLY))]
 
     def system(self, **options: Any) -> us.ActorSystem:
         """Return a system with the store."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from logging import ERROR, WARNING
 from typing import TYPE_CHECKING
 
@@ -171,8 +170,15 @@ class Recovery:
         if runner is None or left.run_id in self._parked or left.takeovers > SOUND or left.cancel_requested:
             return False
         with suppress(Exception):  # the run tells of it when it is taken
-            return self._adopt or not left.definition or json.loads(left.definition)[0] == runner.fingerprint()
+            return self._adopt or not left.definition or self._print_of(left.definition) == runner.fingerprint()
         return False
+
+    @staticmethod
+    @lru_cache(maxsize=32)
+    def _print_of(definition: str) -> str:
+        from understudy.orchestration.journal.line_rows import fingerprint_of  # loads pydantic
+
+        return fingerprint_of(definition)
 
     def _deps_of(self, left: StoredRun) -> object:
         if left.run_id in self._made:
@@ -231,9 +237,9 @@ class Recovery:
             record = self._since_pause(record, deps)
             self._runs.conversations.take_over(record)
             _, journal = self._claims.pop(left.run_id)
-            journal.has({row.path for row in rows})
-            if migration is not None:
-                journal.replace(migration.paths)
+            paths = {row.path for row in rows}
+            journal.has(paths)
+            journal.replace(paths)
             record.journal = JournalPart(journal, record.account)
             if record.keeps_events:
                 # The process that died may have shown a part of the turn that is due.

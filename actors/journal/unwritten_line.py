@@ -1,0 +1,98 @@
+"""What has happened in a run and stands in its journal not yet."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from understudy.orchestration.runs.events import (
+    Accepted,
+    Migrated,
+    Opened,
+    ResultCame,
+    RunEvent,
+    SummaryBegan,
+    TurnBegan,
+)
+
+if TYPE_CHECKING:
+    from understudy.orchestration.journal.line_rows import Told
+    from understudy.orchestration.journal.rows import JournalRow
+    from understudy.orchestration.runs.definitions import Definition
+
+QUIET = (Accepted, Migrated, Opened, TurnBegan, SummaryBegan)
+"""Events that are written with the next others: after a kill, what they tell is just done again."""
+
+
+class UnwrittenLine:
+    """The end of the line of one run in its present stay. Written under the lock of the run's `JournalPart`.
+
+    The turn of the run's actor tells events while another thread writes: what came after its rows were made stays.
+    """
+
+    __slots__ = ("_early", "_first", "_has_begun", "_told")
+
+    def __init__(self) -> None:
+        self._first = 0
+        """The place of the first event that is not written."""
+        self._told: list[Told] = []
+        self._early: set[str] = set()
+        """Calls whose results the line has, and the run has not taken."""
+        self._has_begun = False
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something to write before the run goes on."""
+        return any(not isinstance(event, QUIET) for _, event in self._told)
+
+    def begin(self, first: Callable[[], RunEvent]) -> None:
+        """Have the line begin with what `first` returns, unless it has begun."""
+        if not self._has_begun:
+            self._has_begun = True
+            self.tell(first())
+
+    def tell(self, event: RunEvent) -> None:
+        """Add an event that the run has taken; nothing for a result that the line has already."""
+        if self._early:
+            if isinstance(event, ResultCame) and event.result.call_id in self._early:
+                return self._early.discard(event.result.call_id)
+            if isinstance(event, TurnBegan):  # ids of calls come again
+                self._early.clear()
+        self._told.append((time.time(), event))
+        return None
+
+    def has_early(self, call_id: str) -> bool:
+        """Whether the line has the result of a call of the present round that the run has not taken."""
+        return call_id in self._early
+
+    def rows(
+        self, definition: Definition, next_event: int | None = None, early: ResultCame | None = None
+    ) -> tuple[list[JournalRow], int]:
+        """Return the rows of what is not written, and how many events they have.
+
+        Args:
+            definition: what the run goes by.
+            next_event: the number of the next public event; None if only an early result is written.
+            early: the result of a call that others of its round outlast, which comes last.
+
+        Raises:
+            ValueError: JSON cannot carry a value of an event.
+        """
+        from understudy.orchestration.journal.line_rows import append_row, definition_row  # loads pydantic
+
+        told: Sequence[Told] = list(self._told)
+        if early is not None:
+            told = [*told, (time.time(), early)]
+        if not told and next_event is None:
+            return [], 0
+        rows = [append_row(self._first, told, next_event)]
+        return (rows if self._first else [definition_row(definition), *rows]), len(told)
+
+    def written(self, count: int, early: ResultCame | None = None) -> None:
+        """Note that the rows of so many events are in the journal, the last of them `early` if it is given."""
+        if early is not None:
+            self._early.add(early.result.call_id)
+            self._told.insert(count - 1, (0.0, early))
+        del self._told[:count]
+        self._first += count

@@ -1,0 +1,127 @@
+"""The line of a run as rows of its journal, and what the run has come to by these rows. Loads pydantic.
+
+A stay begins its line anew, with the run as it was accepted or with its state then. Each append is a row: the number of the
+next public event, and the events. The result of a call that is done while others of its round run is appended alone, without
+such a number; it has what the call changed in the session, which the row of the session has with the next whole append.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from understudy.orchestration.agent.spec import RunSpec
+from understudy.orchestration.runs.agent_state import AgentLineState
+from understudy.orchestration.runs.definitions import Definition, definition_of
+from understudy.orchestration.runs.definitions import text_of as text_of_definition
+from understudy.orchestration.runs.events import CallsDoubted, Changes, ResultsTaken, RunEvent
+from understudy.orchestration.runs.group_state import GroupLineState, MapSpec
+from understudy.orchestration.runs.lines import Entry, as_data, line_of, reader_of, text_of
+from understudy.orchestration.runs.state import Tally
+from understudy.vocabulary.context.budget import Spending
+from understudy.vocabulary.context.overlays import SessionOverlay
+from understudy.vocabulary.json_reading import parse
+
+from .rows import DEFINITION, LINE, SPENDING, JournalRow
+
+Rows: TypeAlias = Mapping[tuple[str, str], str]
+"""Kind and key of each row of one run -> its body."""
+
+Told: TypeAlias = tuple[float, RunEvent]
+"""When an event was told, in seconds since the epoch, and the event."""
+
+
+def definition_row(definition: Definition) -> JournalRow:
+    """Return the row of what a run goes by."""
+    return JournalRow(DEFINITION, "", text_of_definition(definition))
+
+
+def fingerprint_of(body: str) -> str:
+    """Return the fingerprint of a definition, by the body of its row. Raises `ValueError` if it cannot be read."""
+    definition = definition_of(body)
+    assert not isinstance(definition, MapSpec), "a map has no line of its own"
+    return definition.fingerprint()
+
+
+def append_row(first: int, told: Sequence[Told], next_event: int | None) -> JournalRow:
+    """Return the row of some events.
+
+    Args:
+        first: the place of the first one in the line.
+        told: the events.
+        next_event: the number of the next public event; None if the append is not whole.
+
+    Raises:
+        ValueError: JSON cannot carry a value of an event.
+    """
+    line = [Entry(first + at, *each) for at, each in enumerate(told)]
+    return JournalRow(LINE, f"{first:09}", f"{'' if next_event is None else next_event}\n{text_of(line)}")
+
+
+def spending_row(spending: Spending) -> JournalRow:
+    """Return the row of what a run has spent, with the runs inside of it."""
+    return JournalRow(SPENDING, "", json.dumps(as_data(spending), separators=(",", ":")))
+
+
+class StoredLine(NamedTuple):
+    """What a run has come to by its rows."""
+
+    state: AgentLineState | GroupLineState
+    next_event: int
+    """The number of the next public event."""
+    changes: Changes
+    """What calls changed in the session that its row does not have."""
+
+    @property
+    def machine(self) -> str:
+        """The machine, as its `to_json` gives it."""
+        assert self.state.machine is not None, "its line has begun"
+        return self.state.machine.to_json()
+
+
+def stored_line(rows: Rows, repeats: Mapping[str, bool]) -> StoredLine:
+    """Return what a run has come to by its rows.
+
+    A call that began and has no result is in doubt. It is pending again if its tool may be repeated; otherwise it waits for
+    a decision.
+
+    Args:
+        rows: of the run.
+        repeats: name of a tool -> whether its calls in doubt are just made again.
+
+    Raises:
+        KeyError: a row is missing.
+        ValueError: a row cannot be read.
+        ProtocolViolation: the events do not fit one another.
+    """
+    definition = definition_of(rows[DEFINITION, ""])
+    kind = AgentLineState if isinstance(definition, RunSpec) else GroupLineState
+    state = kind(definition, lambda _: definition)  # type: ignore[arg-type]
+    next_event = 0
+    for key in sorted([key for kind, key in rows if kind == LINE]):
+        number, _, text = rows[LINE, key].partition("\n")
+        for entry in line_of(text):
+            state.apply(entry.event)
+        if number:
+            next_event = int(number)
+            state.session = SessionOverlay({})  # the row of the session has what was changed by now
+    if state.machine is None:
+        raise ValueError("not a line of events: it does not begin with a run")
+    if isinstance(state, AgentLineState):
+        _put_in_doubt(state, repeats)
+    if (SPENDING, "") in rows:
+        figures = reader_of(Spending).validate_python(parse(rows[SPENDING, ""]))
+        assert isinstance(state.account, Tally), "a line that is read is no live run's"
+        state.account.start_with(Spending(**figures))
+    session = state.session
+    return StoredLine(state, next_event, Changes(dict(session.changes), tuple(sorted(session.removed))))
+
+
+def _put_in_doubt(state: AgentLineState, repeats: Mapping[str, bool]) -> None:
+    """Have the machine take the results that have come, and know which calls were under way when the process died."""
+    if state.results:
+        state.apply(ResultsTaken())
+    asked = [call.id for call in state.open_calls if call.id in state.under_way and not repeats.get(call.name, False)]
+    if asked:
+        state.apply(CallsDoubted(tuple(asked)))

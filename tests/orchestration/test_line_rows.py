@@ -1,0 +1,392 @@
+"""The line of a run in rows: what is read of them is the run, with calls that were under way in doubt."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tests.support.group_machines import ASKS
+from understudy import Agent, ModelTurn, TextPart, ToolCall, ToolResult
+from understudy.errors import ProtocolViolation
+from understudy.orchestration import AgentRun
+from understudy.orchestration.agent.steps import CallTools
+from understudy.orchestration.graph.run import GraphRun
+from understudy.orchestration.graph.spec import GraphSpec, TaskSpec
+from understudy.orchestration.group.parallel_run import ParallelRun
+from understudy.orchestration.group.sequence_run import SequenceRun
+from understudy.orchestration.group.spec import GroupSpec
+from understudy.orchestration.journal.line_rows import (
+    StoredLine,
+    append_row,
+    definition_row,
+    fingerprint_of,
+    spending_row,
+    stored_line,
+)
+from understudy.orchestration.journal.places import LONGEST_NAME, name_of, place_of_call
+from understudy.orchestration.journal.put_together import with_changes, without_saved
+from understudy.orchestration.journal.rows import DEFINITION, LINE, SPENDING
+from understudy.orchestration.runs import events as e
+from understudy.orchestration.runs.agent_state import AgentLineState
+from understudy.orchestration.runs.group_state import GroupLineState
+from understudy.orchestration.saving.machines import Machine
+from understudy.orchestration.saving.saved_run import SavedRun
+from understudy.providers import ScriptedModel
+from understudy.vocabulary.context.account import Account
+from understudy.vocabulary.context.budget import Spending
+from understudy.vocabulary.messages import JsonValue, Usage
+from understudy.vocabulary.runs.outcomes import Approve
+
+
+def act(word: str) -> str:
+    """Act."""
+    return word
+
+
+AGENT = Agent("clerk", model=ScriptedModel([]), tools=[act], max_iterations=100, max_turns=100)
+SPEC = AGENT.run_spec
+
+
+class Journal:
+    """A live run, and the rows that it writes, as a store keeps them."""
+
+    def __init__(self) -> None:
+        self.account = Account("clerk", None, Spending())
+        self.state = AgentLineState(SPEC, account=self.account)
+        definition = definition_row(SPEC)
+        self.rows = {(definition.kind, definition.key): definition.body}
+        self.sizes = list[int]()
+        self._first = 0
+        self.told = list[e.RunEvent]()
+        self.tell(e.Accepted("clerk", "", "go"), e.Opened(system=""))
+
+    @property
+    def run(self) -> AgentRun:
+        return self.state.running
+
+    def tell(self, *events: e.RunEvent) -> None:
+        for event in events:
+            self.state.apply(event)
+        self.told += events
+
+    def write(self, next_event: int | None = 0) -> None:
+        row = append_row(self._first, [(0.0, event) for event in self.told], next_event)
+        spent = spending_row(self.account.settled())
+        self.rows |= {(row.kind, row.key): row.body, (spent.kind, spent.key): spent.body}
+        self.sizes.append(len(row.body))
+        self._first += len(self.told)
+        self.told.clear()
+
+    def turn(self, *ids: str, tokens: int = 0) -> None:
+        self.tell(e.TurnBegan(self.run.state.turns + 1))
+        parts = tuple([ToolCall(id, "act", {"word": id * 30}) for id in ids]) or (TextPart("done"),)
+        self.tell(e.TurnTaken(ModelTurn(parts, usage=Usage(tokens, 0))))
+        if ids:
+            self.tell(e.RoundBegan())
+
+    def begin(self, *ids: str) -> None:
+        self.tell(*[e.CallBegan(id) for id in ids])
+
+    def result(self, id: str, content: str = "", changes: e.Changes | None = None) -> None:
+        self.tell(e.ResultCame(ToolResult(id, content or f"did {id}", name="act"), changes))
+
+    def read(self, *, repeats: bool = False) -> StoredLine:
+        return stored_line(self.rows, {"act": repeats})
+
+    def loaded(self, *, repeats: bool = False) -> AgentRun:
+        return AgentRun.from_json(self.read(repeats=repeats).machine, SPEC)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_run_that_writes_at_any_step_is_read_as_it_is(seed: int) -> None:
+    chance, journal = random.Random(seed), Journal()
+    for turn in range(8):
+        ids = [f"{turn}/{n}" for n in range(chance.randint(0, 3))]
+        journal.turn(*ids, tokens=chance.randint(0, 9))
+        for id in chance.sample(ids, len(ids)):
+            journal.result(id)
+        if chance.random() < 0.6:
+            journal.write()
+            assert json.loads(journal.read().machine) == json.loads(journal.run.to_json())
+        if not ids:
+            break
+
+
+def test_a_step_of_a_long_run_writes_no_more_than_one_of_a_short_run() -> None:
+    journal = Journal()
+    for turn in range(60):
+        journal.turn(f"{turn:03}")
+        journal.result(f"{turn:03}", "y" * 5_000)
+        journal.write()
+
+    assert max(journal.sizes[10:]) <= max(journal.sizes[1:10]) + 20  # numbers with one digit more
+
+
+def at_calls(*ids: str, begun: str) -> Journal:
+    """Return the journal of a run whose model asked for calls, some of which have begun."""
+    journal = Journal()
+    journal.turn(*ids)
+    journal.begin(*begun)
+    journal.write()
+    return journal
+
+
+def due(run: AgentRun) -> list[str]:
+    step = run.next_step()
+    assert isinstance(step, CallTools)
+    return [call.id for call in step.calls]
+
+
+def test_a_call_that_began_and_has_no_result_is_in_doubt_and_waits_for_a_decision() -> None:
+    loaded = at_calls("a", "b", begun="a").loaded()
+
+    assert [call.id for call in loaded.in_doubt] == ["a"]
+    assert due(loaded) == ["b"]
+    loaded.tool_results([ToolResult("b", "did b")])
+    loaded.decisions({"a": Approve()})
+    assert not loaded.in_doubt
+    assert due(loaded) == ["a"]
+
+
+def test_a_call_that_began_is_due_again_if_its_tool_may_be_repeated() -> None:
+    assert due(at_calls("a", begun="a").loaded(repeats=True)) == ["a"]
+
+
+def test_calls_that_began_stay_in_doubt_while_results_of_others_come() -> None:
+    journal = at_calls("a", "b", "c", begun="ab")
+    journal.result("a")
+    journal.write(None)
+
+    loaded = journal.loaded()
+
+    assert [call.id for call in loaded.in_doubt] == ["b"]
+    assert due(loaded) == ["c"]
+
+
+def test_calls_that_began_in_one_round_are_not_in_doubt_in_the_next_one() -> None:
+    journal = at_calls("a", begun="a")
+    journal.result("a")
+    journal.turn("a")
+    journal.write()
+
+    assert not journal.loaded().in_doubt
+
+
+def test_the_line_of_a_stay_begins_with_the_state_that_the_run_had() -> None:
+    before = at_calls("a", "b", begun="a").loaded()
+    before.decisions({"a": Approve({"word": "mended"})})
+    later = AgentLineState(SPEC, account=Account("clerk", None, Spending()))
+    later.go_on_with(before)
+    journal = Journal()
+    journal.state, journal.told[:] = later, [e.Migrated(before.to_json(), "")]
+    journal.result("b")
+    journal.write()
+
+    (only,) = [call for call in journal.loaded().state.round.pending()]  # type: ignore[union-attr]
+
+    assert (only.id, only.arguments) == ("a", {"word": "mended"})
+
+
+def test_what_is_known_of_a_call_in_doubt_is_its_result_or_makes_it_due_again() -> None:
+    loaded = at_calls("a", "b", begun="ab").loaded()
+
+    loaded.reconcile({"a": ToolResult("a", "was done"), "b": None})
+
+    assert due(loaded) == ["b"]
+    loaded.tool_results([ToolResult("b", "did b")])
+    assert [result.content for result in loaded.messages[-1].tool_results] == ["was done", "did b"]
+
+
+def test_what_was_spent_is_as_the_newest_row_says() -> None:
+    journal = at_calls("a", begun="a")
+    late = spending_row(Spending(usage=Usage(7, 8), cost=None, all_turns=9, seconds=1.5))  # of a run inside
+    journal.rows[late.kind, late.key] = late.body
+
+    state = journal.loaded().state
+
+    assert (state.usage, state.cost, state.all_turns, state.tool_calls, state.seconds) == (Usage(7, 8), None, 9, 0, 1.5)
+
+
+def test_the_next_public_event_has_the_number_of_the_last_whole_append() -> None:
+    journal = Journal()
+    journal.turn("a", "b")
+    journal.write(7)
+    journal.result("a")
+    journal.write(None)
+
+    assert journal.read().next_event == 7
+
+
+@pytest.mark.parametrize("ids", ["ab", "abc"])  # also if all calls of the round are done
+def test_a_change_of_an_early_result_is_read_until_the_row_of_the_session_has_it(ids: str) -> None:
+    journal = at_calls(*ids, begun=ids)
+    one, other = e.Changes({"k": 1, "gone": 1}), e.Changes({"k": 2}, ("gone",))
+    for id, changes in (("b", other), ("a", one)):
+        journal.result(id, changes=changes)
+        journal.write(None)
+
+    assert journal.read().changes == e.Changes({"k": 2}, ("gone",))  # in call order
+    assert [call.id for call in journal.loaded().in_doubt] == [*ids[2:]]
+    for id in ids[2:]:
+        journal.result(id)
+    journal.write(5)
+    assert journal.read().changes == e.Changes()
+
+
+def spec(size: int) -> GroupSpec:
+    return GroupSpec(runner_id="panel", children=tuple([f"child {n}" for n in range(size)]), max_parallel=3)
+
+
+def sequence(size: int) -> SequenceRun:
+    return SequenceRun(spec(size), "Go \ud83d")  # half of a pair, as from a model that was cut off
+
+
+def parallel(size: int) -> ParallelRun:
+    return ParallelRun(replace(spec(size), merge="collect_all"), "Go")
+
+
+def graph(size: int) -> GraphRun:
+    tasks = [
+        TaskSpec(
+            name=f"t{n}",
+            runner=f"child {n}",
+            prompt="${t0}" if n == 1 else "Go",
+            dependencies=(f"t{n - 1}",) if n else (),
+            for_each="${t0}" if n == 1 else "",
+            retries=1,
+        )
+        for n in range(size)
+    ]
+    return GraphRun(GraphSpec(runner_id="flow", children=tuple([t.runner for t in tasks]), tasks=tuple(tasks)), "Go")
+
+
+def reported(run: Machine, position: int, chance: random.Random) -> e.RunEvent:
+    """Return how a child ended or paused."""
+    place = str(position)
+    match chance.randrange(5):
+        case 0:
+            return e.ChildPaused(place, f"saved {place}", (ASKS,))
+        case 1 if isinstance(run, GraphRun):
+            return e.ChildFailed(place, "RunError", "once", may_retry=True)
+        case 2:
+            return e.ChildLimited(place, f"saved {place}", "MaxTurnsExceeded", "no more")
+        case _:
+            changes = e.Changes({"k": position, "deep": [1, {"a": None}]}, ("x",))
+            return e.ChildDone(place, '["a", "b"]', usage=Usage(1, 1), changes=changes)
+
+
+@pytest.mark.parametrize("make", [sequence, parallel, graph])
+@pytest.mark.parametrize("seed", range(10))
+def test_the_run_of_a_group_that_writes_at_any_step_is_read_as_it_is(make: Callable[[int], Machine], seed: int) -> None:
+    run, chance = make(6), random.Random(seed)
+    state = GroupLineState(run.spec)
+    told: list[e.RunEvent] = [e.Migrated(run.to_json(), "")]
+    state.go_on_with(run, Account("panel", None, run.state.spending))
+    definition = definition_row(run.spec)
+    rows, first = {(definition.kind, definition.key): definition.body}, 0
+    for _ in range(30):
+        kinds = {each.kind for each in state.due()}
+        if kinds == {"ask"} and run.pauses:
+            event: e.RunEvent = e.Answered({run.pauses[0].id: "the first"})
+        elif kinds == {"child"}:
+            position = int(chance.choice(state.due()).key)
+            event = (
+                reported(run, position, chance)
+                if run.state.children[position].begun
+                else e.ChildBegan(str(position), "")
+            )
+        else:
+            break
+        state.apply(event)
+        told.append(event)
+        if chance.random() < 0.6:
+            row = append_row(first, [(0.0, each) for each in told], 0)
+            rows[row.kind, row.key] = row.body
+            first, told = first + len(told), []
+            assert json.loads(stored_line(rows, {}).machine) == json.loads(run.to_json())
+
+
+def test_rows_without_a_definition_or_a_beginning_are_no_run() -> None:
+    journal = at_calls("a", begun="a")
+    journal.result("a")
+    journal.write()
+
+    for missing in ((DEFINITION, ""), (LINE, "000000000")):
+        with pytest.raises((KeyError, ValueError, ProtocolViolation)):
+            stored_line({key: body for key, body in journal.rows.items() if key != missing}, {})
+    with pytest.raises(ValueError, match="does not begin"):
+        stored_line({key: body for key, body in journal.rows.items() if key[0] != LINE}, {})
+
+
+def test_a_run_goes_by_the_definition_that_it_began_with() -> None:
+    journal = at_calls("a", begun="a")
+
+    assert fingerprint_of(journal.rows[DEFINITION, ""]) == AGENT.fingerprint()
+    assert json.loads(journal.read().machine)["fingerprint"] == AGENT.fingerprint()
+    assert (SPENDING, "") in journal.rows
+
+
+def test_a_run_knows_which_values_it_stored_and_which_it_has_changed_since() -> None:
+    run = SavedRun(
+        run_id="shop-1",
+        runner_id="clerk",
+        input="go",
+        machine="",
+        session={"stored": 1, "changed": 2},
+        seen={"stored": 5, "other": 7},
+        unsaved=("stored", "changed", "removed"),
+    )
+
+    known = without_saved(run, {"stored": (6, 1, False), "changed": (8, 1, False), "removed": (9, None, True)})
+
+    assert known.unsaved == ("changed",)
+    assert known.seen == {"stored": 6, "changed": 8, "removed": 9, "other": 7}
+
+
+LONG = "x" * 5000
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("a/b", "a%2Fb"), ("a", "a/"), ("1.a", "a"), ("a\0", "a"), (LONG, f"{LONG}x"), (name_of(LONG), LONG)],
+)
+def test_no_two_calls_have_one_place(one: str, other: str) -> None:
+    assert place_of_call(1, one) != place_of_call(1, other)
+    assert "/" not in place_of_call(1, one)
+
+
+@pytest.mark.parametrize("id", [LONG, "\0", "a\0b", "\u00e9" * LONGEST_NAME, "\ud83d"])
+def test_a_name_is_short_and_can_be_kept_by_every_database(id: str) -> None:
+    name = name_of(id)
+
+    assert len(name.encode()) <= LONGEST_NAME
+    assert "\0" not in name
+
+
+def test_an_id_that_every_database_can_keep_is_its_own_name() -> None:
+    assert [name_of(id) for id in ("call_1", "\u00e9", "x" * LONGEST_NAME)] == ["call_1", "\u00e9", "x" * LONGEST_NAME]
+
+
+@pytest.mark.parametrize(
+    ("is_inner", "session", "removed", "unsaved"),
+    [(True, {"c": 0, "b": 2}, ("a",), ()), (False, {"c": 0, "b": 2}, (), ("a", "b"))],
+)
+def test_changes_are_put_into_the_saved_run(
+    is_inner: bool, session: dict[str, JsonValue], removed: tuple[str, ...], unsaved: tuple[str, ...]
+) -> None:
+    saved = SavedRun(
+        run_id="r-1",
+        runner_id="clerk",
+        input="go",
+        machine="",
+        session={"a": 0, "c": 0},
+        removed=("b",) if is_inner else (),
+    )
+
+    after = with_changes(saved, e.Changes({"b": 2}, ("a",)), is_inner=is_inner)
+
+    assert (after.session, after.removed, after.unsaved) == (session, removed, unsaved)
