@@ -53,6 +53,16 @@ def written(adapter: TypeAdapter[Any], value: object, exclude: Any = None, *, ex
     return text
 
 
+def dumped(data: object) -> str:
+    """Return JSON data as text without spaces; a lone surrogate is an escape, as in what `written` returns."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(data, separators=(",", ":"))
+    return text
+
+
 def _with_lists(value: object) -> object:
     """Return a value with its tuples replaced by lists, because JSON has no tuples."""
     if isinstance(value, (list, tuple)):

@@ -1,14 +1,22 @@
-"""A paused run as text: its machine and the data of its record. Loads pydantic: import it when needed."""
+"""A paused run as text: its machine and the data of its record. Loads pydantic: import it when needed.
+
+The text of a run that waits inside of another one stands in the machine of that one. If it stood there as JSON text, each level
+would escape the quotes of those below once more. So a text has the runs inside of it side by side: in `inside`, each before those
+inside of it, and the machine has null in their places.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections import deque
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Any, cast
 
 from pydantic import TypeAdapter
 
-from understudy.orchestration.agent.saved_text import read_version, written
+from understudy.orchestration.agent.saved_text import dumped, read_version, written
 from understudy.vocabulary.checks import not_json
 from understudy.vocabulary.context.artifacts import Artifact
 from understudy.vocabulary.messages import JsonValue, ModelTurn
@@ -68,7 +76,8 @@ class SavedRun:
         strange = not_json(self.session, "session")
         if strange:
             raise TypeError(f"run {self.run_id}: {strange}, which JSON cannot carry")
-        return written(_adapter(), self)
+        text = written(_adapter(), self)
+        return _side_by_side(text) if '"saved":' in self.machine else text
 
     @classmethod
     def from_json(cls, text: str) -> SavedRun:
@@ -77,9 +86,60 @@ class SavedRun:
         Raises:
             ValueError: the text is no saved run, or of a format that this version does not know.
         """
-        return read_version(_adapter(), text, "saved run", FORMAT)
+        return read_version(_adapter(), _inside_again(text) if '"inside":' in text else text, "saved run", FORMAT)
 
 
 @cache
 def _adapter() -> TypeAdapter[SavedRun]:
     return TypeAdapter(SavedRun)
+
+
+def _side_by_side(text: str) -> str:
+    """Move the runs inside out of the machine of a run."""
+    data: dict[str, Any] = json.loads(text)
+    inside = list[dict[str, Any]]()
+    machine = _object(data["machine"])
+    for child in _children(machine):
+        run = _object(child["saved"])
+        if "machine" in run:
+            below = run.pop("inside", [])
+            inside += [{"run": run, "below": len(below)}, *below]
+            child["saved"] = None
+    return dumped({**data, "machine": machine, "inside": inside}) if inside else text
+
+
+def _inside_again(text: str) -> str:
+    """Move the runs inside back, those inside of them side by side in their texts."""
+    data = _object(text)
+    if type(data.get("inside")) is not list or type(data.get("machine")) is not dict:
+        return text
+    inside = deque(cast("list[dict[str, Any]]", data.pop("inside")))
+    machine = cast("dict[str, Any]", data["machine"])
+    try:
+        for child in _children(machine):
+            if child["saved"] is None:
+                run, count = inside[0]["run"], inside.popleft()["below"]
+                below = [inside.popleft() for _ in range(count)]
+                child["saved"] = dumped({**run, "inside": below} if below else run)
+    except (IndexError, KeyError, TypeError):
+        return text  # it is refused as no saved run
+    return dumped({**data, "machine": dumped(machine)})
+
+
+def _object(text: str) -> dict[str, Any]:
+    """Return a text as JSON; nothing if it is another text."""
+    try:
+        data: object = json.loads(text)
+    except (TypeError, ValueError, RecursionError):
+        return {}
+    return cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+
+
+def _children(machine: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the runs that wait inside of a machine, of an agent or of a group."""
+    state: dict[str, Any] = machine.get("state") or {}
+    round_: dict[str, Any] = state.get("round") or {}
+    of_calls: dict[str, dict[str, Any]] = round_.get("children") or {}
+    of_group: list[dict[str, Any]] = state.get("children") or []
+    yield from of_calls.values()
+    yield from [child["paused"] for child in of_group if child.get("paused") is not None]

@@ -237,7 +237,6 @@ def test_an_approval_with_arguments_that_do_not_fit_is_refused_at_any_depth_and_
     assert finished(outcome).combined_text == '["other(go)", "paid 2"]'
 
 
-@pytest.mark.xfail(strict=True, reason="each group around a run that waits makes its text twice to four times as long")
 def test_each_group_around_a_run_that_waits_adds_about_the_same_to_its_text(tmp_path: Path) -> None:
     def written(depth: int) -> int:
         runner: us.Agent | us.SequentialAgent = us.Agent(

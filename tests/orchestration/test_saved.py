@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import random
+from dataclasses import replace
 from datetime import datetime
-from typing import cast
+from itertools import count, pairwise
+from typing import Any, cast
 
 import pytest
 
@@ -81,3 +85,61 @@ def test_two_halves_side_by_side_are_refused_for_json_would_join_them() -> None:
 
     with pytest.raises(ValueError, match="two halves of a surrogate pair"):
         run.to_json()
+
+
+def waiting(*inside: SavedRun, of_agent: bool, **about: Any) -> SavedRun:
+    """Return a run that waits because runs inside of it do."""
+    children: list[Any] = [{"saved": each.to_json(), "pauses": []} for each in inside]
+    if of_agent:
+        state: Any = {"round": {"children": {f"c{at}": each for at, each in enumerate(children)}}, "messages": []}
+    else:
+        state = {"children": [{"paused": None}, *[{"paused": each} for each in children]]}
+    machine = json.dumps({"format": 1, "state": state}, ensure_ascii=False, separators=(",", ":"))
+    return replace(RUN, machine=machine, **about)
+
+
+def inside_of(run: SavedRun) -> list[SavedRun]:
+    state = json.loads(run.machine)["state"]
+    children = state["round"]["children"].values() if "round" in state else [c["paused"] for c in state["children"][1:]]
+    return [SavedRun.from_json(each["saved"]) for each in children]
+
+
+def told(run: SavedRun) -> Any:
+    """Return a run with those inside of it, as data."""
+    inside = [told(each) for each in inside_of(run)] if '"state"' in run.machine else [run.machine]
+    return replace(run, machine=""), inside
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_runs_that_wait_inside_of_others_come_back_as_they_were(seed: int) -> None:
+    chance = random.Random(seed)
+    ids = count(1)
+
+    def tree(depth: int) -> SavedRun:
+        if not depth or chance.random() < 0.2:
+            return replace(RUN, run_id=f"leaf-{next(ids)}", input='quotes "\\" and half \ud83d', session={"inside": []})
+        return waiting(*[tree(depth - 1) for _ in range(chance.randint(1, 3))], of_agent=chance.random() < 0.5)
+
+    run = waiting(tree(4), tree(2), of_agent=False)
+
+    again = SavedRun.from_json(run.to_json())
+
+    assert told(again) == told(run)
+
+
+def test_each_level_adds_about_the_same_to_the_text_of_a_run() -> None:
+    run, sizes = RUN, list[int]()
+    for depth in range(32):
+        run = waiting(run, of_agent=depth % 2 == 0)
+        sizes.append(len(run.to_json()))
+
+    assert max(after - before for before, after in pairwise(sizes[1:])) <= 1.2 * (sizes[2] - sizes[1])
+
+
+@pytest.mark.parametrize("inside", ["1", "[]", "[1]", '[{"run": {}}]', '[{"run": {"machine": "{}"}, "below": "x"}]'])
+def test_a_text_whose_runs_inside_are_missing_is_no_saved_run(inside: str) -> None:
+    text = waiting(RUN, of_agent=True).to_json()
+    start = text.index('"inside":') + len('"inside":')
+
+    with pytest.raises(ValueError, match="not a saved run"):
+        SavedRun.from_json(f"{text[:start]}{inside}}}")
