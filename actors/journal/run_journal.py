@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -56,8 +56,6 @@ class RunJournal:
         """Guards the paths."""
         self._paths: set[str] = set()
         """Of the runs that have rows."""
-        self._replaced: set[str] = set()
-        """Of the runs whose rows, of an earlier definition, go when they write their state."""
         self._failure: StoreError | None = None
         self.tries = 0
         """How often this process has gone on with the run after it had left it."""
@@ -110,24 +108,17 @@ class RunJournal:
         with self._lock:
             self._paths.update(paths)
 
-    def replace(self, paths: Iterable[str]) -> None:
-        """Have the rows of runs go in the transaction in which each of them writes its state for the first time."""
-        with self._lock:
-            self._replaced.update(paths)
-
     def commit(
         self,
         path: str,
         rows: Sequence[JournalRow],
-        late: Callable[[], Iterable[RunRow]],
         closed: Collection[str] = (),
     ) -> None:
-        """Write the rows of one run. Blocks for the store.
+        """Write the rows of one run; the first ones of a stay replace those of the stays before. Blocks for the store.
 
         Args:
             path: of the run.
             rows: new or changed ones.
-            late: returns more rows, asked in the transaction.
             closed: paths of runs inside whose results these rows have: their rows go, and those of runs inside of them.
 
         Raises:
@@ -136,24 +127,23 @@ class RunJournal:
         """
         self._check_failure()
         with self._lock:
-            drop = [each for each in self._paths if any(is_in(each, one) for one in closed)] if closed else []
+            # A state has those of the runs inside: what these have written goes too.
+            gone = [path, *closed] if any(row.kind == DEFINITION for row in rows) else closed
+            drop = [each for each in self._paths if any(is_in(each, one) for one in gone)] if gone else []
             self._paths.add(path)
-            is_replaced = path in self._replaced and any(row.kind == DEFINITION for row in rows)
         given = [RunRow(path, *row) for row in rows]
         assert self._claim is not None, "a run is accepted before it writes"
-        if not self._table.commit(self._claim, given, [*drop, path] if is_replaced else drop, late):
+        if not self._table.commit(self._claim, given, drop):
             raise self._lost_error()
-        if drop or is_replaced:
+        if drop:
             with self._lock:
-                self._paths.difference_update(drop)
-                if is_replaced:
-                    self._replaced.discard(path)
+                self._paths.difference_update(each for each in drop if each != path)
 
-    def commit_in(self, sql: Sql, path: str, rows: Sequence[JournalRow], late: Callable[[], Iterable[RunRow]]) -> None:
+    def commit_in(self, sql: Sql, path: str, rows: Sequence[JournalRow]) -> None:
         """Write the rows of one run in a transaction that does more; raises as `commit`, but for an error of the store's own."""
         self._check_failure()
         assert self._claim is not None, "a run is accepted before it writes"
-        if not self._table.commit_in(sql, self._claim, [RunRow(path, *row) for row in rows], late=late):
+        if not self._table.commit_in(sql, self._claim, [RunRow(path, *row) for row in rows]):
             raise self._lost_error()
 
     def fail(self, error: StoreError) -> StoreError:
@@ -293,13 +283,12 @@ class JournalPart:
         journal: of the outermost run.
         account: of this run.
         path: of this run.
-        outer: the part of the run around it.
     """
 
     __slots__ = (
         "_account",
         "_closed",
-        "_outer",
+        "_inside",
         "bare_revision",
         "events",
         "journal",
@@ -312,7 +301,7 @@ class JournalPart:
         "texts",
     )
 
-    def __init__(self, journal: RunJournal, account: Account, path: str = "", outer: JournalPart | None = None) -> None:
+    def __init__(self, journal: RunJournal, account: Account, path: str = "") -> None:
         self.journal = journal
         self.path = path
         self.lock = threading.Lock()
@@ -331,20 +320,29 @@ class JournalPart:
         self.texts: dict[str, str] = {}
         """Id of each artifact that was written -> its text."""
         self._account = account
+        account.count_apart()
+        self._inside: dict[str, Account] = {}
+        """Path -> the account of a run inside that is under way."""
         self._closed: list[str] = []
         """Paths of runs inside that are over. Their rows go when this run's rows have the results, and never before."""
-        self._outer = outer
 
     def inside(self, place: str, account: Account) -> JournalPart:
         """Return the part of a run inside of this one."""
         path = f"{self.path}/{place}"
         if path in self._closed:
             self._closed.remove(path)
-        return JournalPart(self.journal, account, path, self)
+        before, self._inside[path] = self._inside.get(path), account
+        if before is not None:  # the call is made again
+            self._account.take_in(before)
+        return JournalPart(self.journal, account, path)
 
     def closed(self, place: str) -> None:
         """Note that the machine has what came of a run inside."""
-        self._closed.append(f"{self.path}/{place}")
+        path = f"{self.path}/{place}"
+        self._closed.append(path)
+        inner = self._inside.pop(path, None)
+        if inner is not None:
+            self._account.take_in(inner)
 
     def note_saved(self, saved: Mapping[str, SavedValue], sql: Sql) -> None:
         """Note in a transaction that session values are stored, so that a process which goes on does not store them again.
@@ -360,30 +358,27 @@ class JournalPart:
         return closed
 
     def commit(self, rows: Sequence[JournalRow], closed: Collection[str] = ()) -> None:
-        """Write rows, the public events since the last time, and what the run and those around it have spent by now.
+        """Write rows, the public events since the last time, and what the run has spent itself by now.
 
         Blocks for the store; raises as `RunJournal.commit`.
         """
         if self.kept is None:
-            self.journal.commit(self.path, rows, self._spending, closed)
+            self.journal.commit(self.path, [*rows, self._spending()], closed)
         else:
             events = self.kept.rows()
-            self.journal.commit(self.path, [*rows, *events], self._spending, closed)
+            self.journal.commit(self.path, [*rows, *events, self._spending()], closed)
             self.kept.written(events)
 
     def commit_in(self, sql: Sql, rows: Sequence[JournalRow]) -> None:
         """Write as `commit` does, in a transaction that does more; raises as `RunJournal.commit_in`."""
         events = [] if self.kept is None else self.kept.rows()  # maybe it is not committed: they are written again
-        self.journal.commit_in(sql, self.path, [*rows, *events], self._spending)
+        self.journal.commit_in(sql, self.path, [*rows, *events, self._spending()])
 
     def transaction(self, limit: float) -> ServedTransaction:
         """Return a transaction in the database of the journal; nothing else of this part is written while it is open."""
         return self.journal.transaction(self.lock, limit)
 
-    def _spending(self) -> Iterator[RunRow]:
+    def _spending(self) -> JournalRow:
         from understudy.orchestration.journal.line_rows import spending_row  # loads pydantic
 
-        part: JournalPart | None = self
-        while part is not None:
-            yield RunRow(part.path, *spending_row(part._account.settled()))
-            part = part._outer
+        return spending_row(*self._account.own())

@@ -206,7 +206,6 @@ class RunTable(Table):
         claim: Claim,
         rows: Sequence[RunRow],
         drop: Iterable[str] = (),
-        late: Callable[[], Iterable[RunRow]] | None = None,
     ) -> bool:
         """Write rows of a run.
 
@@ -214,13 +213,12 @@ class RunTable(Table):
             claim: of this process.
             rows: new or changed ones.
             drop: paths whose rows go.
-            late: returns more rows, asked in the transaction: no later one can have older ones.
 
         Returns:
             False if another process has the run, or it is over; then nothing is written.
         """
         gone = list(drop)
-        return self._database.write(lambda sql: self.commit_in(sql, claim, rows, gone, late))
+        return self._database.write(lambda sql: self.commit_in(sql, claim, rows, gone))
 
     def commit_in(
         self,
@@ -228,14 +226,13 @@ class RunTable(Table):
         claim: Claim,
         rows: Sequence[RunRow],
         drop: Iterable[str] = (),
-        late: Callable[[], Iterable[RunRow]] | None = None,
     ) -> bool:
         """Write rows of a run as `commit` does, in a transaction that does more."""
         if sql.execute(FENCE, _of(claim)).rowcount != 1:
             return False
         for path in drop:
             sql.execute(DROP_PATH, {"run": claim.run, "path": path})
-        _put(sql, claim, rows if late is None else [*rows, *late()])
+        _put(sql, claim, rows)
         return True
 
     def transaction(self, guard: threading.Lock, limit: float) -> ServedTransaction:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, cast
 
 from understudy.orchestration.agent.spec import RunSpec
 from understudy.orchestration.runs.agent_state import AgentLineState
@@ -19,6 +19,7 @@ from understudy.orchestration.runs.events import CallsDoubted, Changes, ResultsT
 from understudy.orchestration.runs.group_state import GroupLineState, MapSpec
 from understudy.orchestration.runs.lines import Entry, as_data, line_of, reader_of, text_of
 from understudy.orchestration.runs.state import Tally
+from understudy.vocabulary.context.account import add, grown
 from understudy.vocabulary.context.budget import Spending
 from understudy.vocabulary.context.overlays import SessionOverlay
 from understudy.vocabulary.json_reading import parse
@@ -59,9 +60,35 @@ def append_row(first: int, told: Sequence[Told], next_event: int | None) -> Jour
     return JournalRow(LINE, f"{first:09}", f"{'' if next_event is None else next_event}\n{text_of(line)}")
 
 
-def spending_row(spending: Spending) -> JournalRow:
-    """Return the row of what a run has spent, with the runs inside of it."""
-    return JournalRow(SPENDING, "", json.dumps(as_data(spending), separators=(",", ":")))
+class Spent(NamedTuple):
+    """What the row of a run says of its spending."""
+
+    own: Spending
+    """Its own, and that of runs inside that are over."""
+    before: Spending
+    """Its figures when it began inside of the run around it."""
+
+
+def spending_row(own: Spending, before: Spending) -> JournalRow:
+    """Return the row of what a run has spent, as `Spent` says."""
+    figures = [as_data(own)] if before == Spending() else [as_data(own), as_data(before)]
+    return JournalRow(SPENDING, "", json.dumps(figures, separators=(",", ":")))
+
+
+def spent_in(rows: Rows) -> Spent:
+    """Return what the row of a run says of its spending. Raises `KeyError` without one, and `ValueError`."""
+    figures = cast("list[object]", parse(rows[SPENDING, ""]))
+    own, *before = [Spending(**reader_of(Spending).validate_python(each)) for each in figures]
+    return Spent(own, before[0] if before else Spending())
+
+
+def total_of(path: str, runs: Mapping[str, Rows]) -> Spending:
+    """Return what a run has spent, with the runs inside that have rows. Raises as `spent_in`."""
+    total = spent_in(runs[path]).own
+    for each in runs:
+        if each.rpartition("/")[0] == path and each != path:
+            add(total, grown(total_of(each, runs), spent_in(runs[each]).before))
+    return total
 
 
 class StoredLine(NamedTuple):
@@ -80,7 +107,7 @@ class StoredLine(NamedTuple):
         return self.state.machine.to_json()
 
 
-def stored_line(rows: Rows, repeats: Mapping[str, bool]) -> StoredLine:
+def stored_line(rows: Rows, repeats: Mapping[str, bool], spent: Spending | None = None) -> StoredLine:
     """Return what a run has come to by its rows.
 
     A call that began and has no result is in doubt. It is pending again if its tool may be repeated; otherwise it waits for
@@ -89,6 +116,7 @@ def stored_line(rows: Rows, repeats: Mapping[str, bool]) -> StoredLine:
     Args:
         rows: of the run.
         repeats: name of a tool -> whether its calls in doubt are just made again.
+        spent: what it has spent, if that matters.
 
     Raises:
         KeyError: a row is missing.
@@ -110,10 +138,9 @@ def stored_line(rows: Rows, repeats: Mapping[str, bool]) -> StoredLine:
         raise ValueError("not a line of events: it does not begin with a run")
     if isinstance(state, AgentLineState):
         _put_in_doubt(state, repeats)
-    if (SPENDING, "") in rows:
-        figures = reader_of(Spending).validate_python(parse(rows[SPENDING, ""]))
+    if spent is not None:
         assert isinstance(state.account, Tally), "a line that is read is no live run's"
-        state.account.start_with(Spending(**figures))
+        state.account.start_with(spent)
     session = state.session
     return StoredLine(state, next_event, Changes(dict(session.changes), tuple(sorted(session.removed))))
 

@@ -24,7 +24,7 @@ from understudy.orchestration.saving.saved_run import SavedRun
 from understudy.vocabulary.context.artifacts import Artifact
 from understudy.vocabulary.runs.stored_runs import ChangedRun
 
-from .line_rows import Rows, StoredLine, stored_line
+from .line_rows import Rows, StoredLine, stored_line, total_of
 from .places import place_of_call
 from .rows import ARTIFACT, DEFINITION, RUN, SAVED, SESSION, SavedValue
 
@@ -68,11 +68,11 @@ def put_together(
 
     if isinstance(runner, Agent):
         repeats = {name: tool.idempotent or isinstance(tool, SubAgent) for name, tool in runner.tools_by_name.items()}
-        line = stored_line(rows, repeats)
+        line = stored_line(rows, repeats, total_of(path, runs))
         machine = _agent(runner, line, repeats, places, load, inside_of)
     else:
         assert isinstance(runner, (Group, Workflow))
-        line = stored_line(rows, {})
+        line = stored_line(rows, {}, total_of(path, runs))
         machine = _group(runner, line, places, load, inside_of)
     artifacts = [Artifact(**json.loads(body)) for (kind, _), body in rows.items() if kind == ARTIFACT]
     session = json.loads(rows[SESSION, ""])

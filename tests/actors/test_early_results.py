@@ -201,12 +201,11 @@ class Commits:
             claim: Claim,
             rows: Sequence[RunRow],
             drop: Iterable[str] = (),
-            late: Callable[[], Iterable[RunRow]] | None = None,
         ) -> bool:
             early = any(row.kind == LINE and is_early(row.body) for row in rows)
             if early and not fault():
                 return False
-            done = commit(table, claim, rows, drop, late)
+            done = commit(table, claim, rows, drop)
             self.rows += rows
             if early:
                 self.written.set()

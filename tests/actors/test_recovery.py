@@ -581,7 +581,6 @@ def test_without_a_store_the_runs_that_wait_in_this_process_are_listed() -> None
     assert [(each.token, each.runner_id) for each in system.pending()] == [(outcome.token, "clerk")]
 
 
-@pytest.mark.xfail(strict=True, reason="a turn that a kill lost is paid for in the group's usage, and in no child's")
 def test_the_usage_of_a_group_is_that_of_its_children_although_a_turn_was_lost(store: str) -> None:
     database = DeadlyDatabase(SQLiteDatabase(store.removeprefix("sqlite:///")))
     here, go, never = os.getpid(), threading.Event(), threading.Event()

@@ -25,6 +25,7 @@ from understudy.actors.stores.runs import Claim, NewRun, RunRow, RunTable, Store
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
 from understudy.errors import StoreError
 from understudy.orchestration.definitions.port import RunOptions
+from understudy.orchestration.journal.rows import JournalRow
 from understudy.testing import says
 from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.context.budget import Spending
@@ -248,9 +249,34 @@ def test_rows_that_a_process_before_wrote_of_a_run_inside_go_with_it(tmp_path: P
     journal = journals.claim([left])[left.run_id]
     journal.has({row.path for row in journals.rows(left)})
 
-    journal.commit("", [], list, closed=["/0"])
+    journal.commit("", [], ["/0"])
 
     assert [row.path for row in journals.rows(left)] == ["", "/1"]
+    journals.ended(journal)
+
+
+def test_the_first_rows_of_a_stay_replace_those_of_the_runs_inside(tmp_path: Path) -> None:
+    table, journals = journals_in(tmp_path / "runs.db")
+    claim = table.accept(NewRun("r-1", "shop", "clerk", "gone", None, None), "{}")
+    assert claim is not None
+    table.commit(
+        claim, [RunRow(path, kind, "7", "{}") for path in ("", "/0", "/0/1.c0", "/1") for kind in ("run", "line")]
+    )
+    (left,) = journals.left()
+    journal = journals.claim([left])[left.run_id]
+    journal.has({row.path for row in journals.rows(left)})
+
+    journal.commit("/0", [JournalRow("definition", "", "{}")])
+    journal.commit("/1", [JournalRow("line", "8", "{}")])
+
+    assert [(row.path, row.kind) for row in journals.rows(left)] == [
+        ("", "run"),
+        ("", "line"),
+        ("/1", "run"),
+        ("/1", "line"),
+        ("/0", "definition"),
+        ("/1", "line"),
+    ]
     journals.ended(journal)
 
 

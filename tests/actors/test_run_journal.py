@@ -16,11 +16,11 @@ from understudy.actors.stores.open_store import open_store
 from understudy.actors.stores.pauses import PauseTable
 from understudy.actors.stores.runs import AT_ONCE, NewRun, RunTable
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
-from understudy.orchestration.journal.rows import DEFINITION, LINE, JournalRow
+from understudy.orchestration.journal.rows import LINE, RUN, JournalRow
 from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.context.budget import Spending
 
-FIRST = [JournalRow(DEFINITION, "", "{}")]
+ROWS = [JournalRow(RUN, "", "{}")]
 ACCOUNT = Account("clerk", None, Spending())
 
 
@@ -35,7 +35,7 @@ class Rows:
 
     def paths(self) -> list[str]:
         (run,) = self.table.left("shop")
-        return sorted({row.path for row in self.table.rows(run.run) if row.kind == DEFINITION})
+        return sorted({row.path for row in self.table.rows(run.run) if row.kind == RUN})
 
 
 @pytest.fixture
@@ -47,35 +47,35 @@ def test_rows_of_a_run_inside_stay_until_those_of_the_run_around_it_have_its_res
     lead, other = rows.outer.inside("0", ACCOUNT), rows.outer.inside("1", ACCOUNT)
     below = lead.inside("2.c1", ACCOUNT)
     for part in (rows.outer, lead, other, below):
-        part.commit(FIRST)
+        part.commit(ROWS)
 
     lead.closed("2.c1")
-    other.commit(FIRST, other.take_closed())  # a sibling writes before the lead does
+    other.commit(ROWS, other.take_closed())  # a sibling writes before the lead does
 
     assert rows.paths() == ["", "/0", "/0/2.c1", "/1"]
-    lead.commit(FIRST, lead.take_closed())
+    lead.commit(ROWS, lead.take_closed())
     assert rows.paths() == ["", "/0", "/1"]
 
 
 def test_rows_of_a_run_inside_go_with_all_that_is_inside_of_it(rows: Rows) -> None:
     lead = rows.outer.inside("1", ACCOUNT)
     for part in (rows.outer, lead, lead.inside("2.c1", ACCOUNT), rows.outer.inside("10", ACCOUNT)):
-        part.commit(FIRST)
+        part.commit(ROWS)
 
     rows.outer.closed("1")
-    rows.outer.commit(FIRST, rows.outer.take_closed())
+    rows.outer.commit(ROWS, rows.outer.take_closed())
 
     assert rows.paths() == ["", "/10"]
 
 
 def test_what_was_closed_after_rows_were_made_goes_with_the_next_ones(rows: Rows) -> None:
-    rows.outer.inside("0", ACCOUNT).commit(FIRST)
+    rows.outer.inside("0", ACCOUNT).commit(ROWS)
     made_before = rows.outer.take_closed()
     rows.outer.closed("0")
-    rows.outer.commit(FIRST, made_before)
+    rows.outer.commit(ROWS, made_before)
 
     assert rows.paths() == ["", "/0"]
-    rows.outer.commit(FIRST, rows.outer.take_closed())
+    rows.outer.commit(ROWS, rows.outer.take_closed())
     assert rows.paths() == [""]
 
 

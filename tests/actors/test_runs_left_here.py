@@ -93,7 +93,7 @@ def test_a_run_that_is_given_back_is_nobodys_and_its_claim_is_refused(database: 
     assert (now.owner, now.takeovers) == (NOBODY, left.takeovers)
     assert not table.commit(Claim(left.run, left.epoch), [])
     with pytest.raises(us.LeaseLost):
-        journal.commit("", [], list)
+        journal.commit("", [])
     assert isinstance(database, HasLocks)
     assert database.locks is not None
     assert not database.locks.lives(NOBODY)

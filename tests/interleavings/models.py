@@ -347,12 +347,10 @@ class JournalTable:
     def accept(self, run: NewRun, accepted: str, **_: object) -> Claim:
         return Claim(1, 1)
 
-    def commit(
-        self, claim: Claim, rows: Sequence[RunRow], drop: Sequence[str], late: Callable[[], Iterable[RunRow]]
-    ) -> bool:
+    def commit(self, claim: Claim, rows: Sequence[RunRow], drop: Sequence[str]) -> bool:
         with self._lock:
             if not self._is_over:
-                self.rows |= {(row.kind, row.name): row.body for row in (*rows, *late())}
+                self.rows |= {(row.kind, row.name): row.body for row in rows}
                 self.versions.append(dict(self.rows))
             return not self._is_over
 

@@ -20,16 +20,18 @@ from understudy.orchestration.group.parallel_run import ParallelRun
 from understudy.orchestration.group.sequence_run import SequenceRun
 from understudy.orchestration.group.spec import GroupSpec
 from understudy.orchestration.journal.line_rows import (
+    Rows,
     StoredLine,
     append_row,
     definition_row,
     fingerprint_of,
     spending_row,
     stored_line,
+    total_of,
 )
 from understudy.orchestration.journal.places import LONGEST_NAME, name_of, place_of_call
 from understudy.orchestration.journal.put_together import with_changes, without_saved
-from understudy.orchestration.journal.rows import DEFINITION, LINE, SPENDING
+from understudy.orchestration.journal.rows import DEFINITION, LINE
 from understudy.orchestration.runs import events as e
 from understudy.orchestration.runs.agent_state import AgentLineState
 from understudy.orchestration.runs.group_state import GroupLineState
@@ -75,8 +77,7 @@ class Journal:
 
     def write(self, next_event: int | None = 0) -> None:
         row = append_row(self._first, [(0.0, event) for event in self.told], next_event)
-        spent = spending_row(self.account.settled())
-        self.rows |= {(row.kind, row.key): row.body, (spent.kind, spent.key): spent.body}
+        self.rows |= {(row.kind, row.key): row.body}
         self.sizes.append(len(row.body))
         self._first += len(self.told)
         self.told.clear()
@@ -95,7 +96,8 @@ class Journal:
         self.tell(e.ResultCame(ToolResult(id, content or f"did {id}", name="act"), changes))
 
     def read(self, *, repeats: bool = False) -> StoredLine:
-        return stored_line(self.rows, {"act": repeats})
+        self.account.settle()
+        return stored_line(self.rows, {"act": repeats}, self.account.spending)
 
     def loaded(self, *, repeats: bool = False) -> AgentRun:
         return AgentRun.from_json(self.read(repeats=repeats).machine, SPEC)
@@ -201,14 +203,31 @@ def test_what_is_known_of_a_call_in_doubt_is_its_result_or_makes_it_due_again() 
     assert [result.content for result in loaded.messages[-1].tool_results] == ["was done", "did b"]
 
 
-def test_what_was_spent_is_as_the_newest_row_says() -> None:
+def spent(turns: int, before: int = 0) -> Rows:
+    row = spending_row(spending_of(turns), spending_of(before))
+    return {(row.kind, row.key): row.body}
+
+
+def spending_of(turns: int) -> Spending:
+    return Spending(usage=Usage(7 * turns, None), cost=turns, all_turns=turns, seconds=1.5 * turns)
+
+
+def test_what_a_run_has_spent_is_its_own_and_what_runs_inside_have_spent_there() -> None:
+    rows = {"": spent(1), "/0": spent(20, before=10), "/0/1.c": spent(300), "/1": spent(4000)}
+
+    total = total_of("", rows)
+
+    assert (total.usage, total.cost, total.all_turns) == (Usage(7 * 4311, None), 4311, 4311)
+    assert total.seconds == 1.5  # runs inside are active at the same time
+    assert total_of("/0", rows).all_turns == 320
+
+
+def test_a_run_that_is_read_has_spent_what_is_told() -> None:
     journal = at_calls("a", begun="a")
-    late = spending_row(Spending(usage=Usage(7, 8), cost=None, all_turns=9, seconds=1.5))  # of a run inside
-    journal.rows[late.kind, late.key] = late.body
 
-    state = journal.loaded().state
+    state = json.loads(stored_line(journal.rows, {}, spending_of(9)).machine)["state"]
 
-    assert (state.usage, state.cost, state.all_turns, state.tool_calls, state.seconds) == (Usage(7, 8), None, 9, 0, 1.5)
+    assert (state["all_turns"], state["tool_calls"], state["seconds"]) == (9, 0, 13.5)
 
 
 def test_the_next_public_event_has_the_number_of_the_last_whole_append() -> None:
@@ -327,7 +346,6 @@ def test_a_run_goes_by_the_definition_that_it_began_with() -> None:
 
     assert fingerprint_of(journal.rows[DEFINITION, ""]) == AGENT.fingerprint()
     assert json.loads(journal.read().machine)["fingerprint"] == AGENT.fingerprint()
-    assert (SPENDING, "") in journal.rows
 
 
 def test_a_run_knows_which_values_it_stored_and_which_it_has_changed_since() -> None:

@@ -10,8 +10,8 @@ from understudy.orchestration.runs import events as e
 from understudy.orchestration.runs.agent_state import AgentLineState
 from understudy.orchestration.runs.group_state import GroupLineState, MapLineState, MapSpec
 from understudy.orchestration.runs.lines import line_of
+from understudy.vocabulary.context import account
 from understudy.vocabulary.context.budget import Spending
-from understudy.vocabulary.messages import NO_USAGE, Usage
 
 LineState: TypeAlias = AgentLineState | GroupLineState | MapLineState
 Definitions: TypeAlias = Callable[[str], Any]
@@ -20,42 +20,14 @@ Definitions: TypeAlias = Callable[[str], Any]
 
 def add(told: Spending, more: Spending | e.Spent) -> None:
     """Add figures to others, but no limits and no time."""
-    told.usage = told.usage + more.usage
-    told.cost = None if told.cost is None or more.cost is None else told.cost + more.cost
-    told.all_turns += more.all_turns if isinstance(more, Spending) else more.turns
-    told.tool_calls += more.tool_calls
-
-
-def less(now: Spending, then: Spending) -> Spending:
-    """Return by how much figures grew; a cost that was unknown says nothing."""
-    cost = 0 if now.cost is then.cost is None else None if now.cost is None else now.cost - (then.cost or 0)
-    usage = now.usage if then.usage == NO_USAGE else _grown(now.usage, then.usage)
-    turns, tool_calls = now.all_turns - then.all_turns, now.tool_calls - then.tool_calls
-    return Spending(usage=usage, cost=cost, all_turns=turns, tool_calls=tool_calls)
-
-
-def _grown(now: Usage, then: Usage) -> Usage:
-    counts: dict[str, Any] = {}
-    for name in COUNTS:
-        count: int | None = getattr(now, name)
-        before: int | None = getattr(then, name)
-        counts[name] = None if count is None or count == before else count - (before or 0)
-    return NO_USAGE if now == then else Usage(**counts, estimated=now.estimated)
-
-
-COUNTS = (
-    "input_tokens",
-    "output_tokens",
-    "cached_tokens",
-    "cache_write_tokens",
-    "reasoning_tokens",
-    "cache_write_1h_tokens",
-)
+    if isinstance(more, e.Spent):
+        more = Spending(usage=more.usage, cost=more.cost, all_turns=more.turns, tool_calls=more.tool_calls)
+    account.add(told, more)
 
 
 def copy_of(figures: Spending) -> Spending:
     """Return figures that nobody changes, without time and limits."""
-    return less(figures, Spending())
+    return account.grown(figures, Spending())
 
 
 def state_of(definition: Any, definitions: Definitions) -> LineState:
@@ -129,6 +101,6 @@ def figures_of(tree: Mapping[str, Replayed], name: str) -> Spending:
     add(found, line.state.account.spending)
     for run in line.open:
         if run in tree:
-            since = less(figures_of(tree, run), tree[run].before)
-            add(found, less(since, line.told.get(run, Spending())))
+            since = account.grown(figures_of(tree, run), tree[run].before)
+            add(found, account.grown(since, line.told.get(run, Spending())))
     return found

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple, TypeAlias
 from unittest.mock import patch
 from weakref import WeakSet
 
-from tests.support.line_trees import COUNTS, add, copy_of, figures_of, less, place_of, replayed, state_of
+from tests.support.line_trees import add, copy_of, figures_of, place_of, replayed, state_of
 from understudy.errors import BudgetExceeded, MaxIterationsExceeded, ProtocolViolation
 from understudy.orchestration.agent.pauses import sort_answers
 from understudy.orchestration.agent.rounds import close_if_complete
@@ -50,7 +50,8 @@ from understudy.orchestration.runs import events as e
 from understudy.orchestration.runs.agent_state import AgentLineState
 from understudy.orchestration.runs.lines import Entry, line_of, text_of
 from understudy.orchestration.runs.state import Due
-from understudy.vocabulary.context.account import Account
+from understudy.orchestration.saving.saved_run import SavedRun
+from understudy.vocabulary.context.account import COUNTS, Account, grown
 from understudy.vocabulary.context.budget import Budget, Spending
 from understudy.vocabulary.context.overlays import SessionOverlay
 from understudy.vocabulary.context.session_values import TEMPORARY
@@ -219,7 +220,7 @@ class Line:
             add(told, each)
         for inside in self.inside.values():
             line = self._oracle.of_account.get(id(inside.account))
-            add(told, less(inside.account.spending if line is None else line.figures(), inside.before))
+            add(told, grown(inside.account.spending if line is None else line.figures(), inside.before))
         return told
 
     def is_to_be_compared(self) -> bool:
@@ -301,7 +302,7 @@ class Inside(NamedTuple):
 
     def since(self) -> Spending:
         """Return what it has spent here."""
-        return less(self.account.spending, self.before)
+        return grown(self.account.spending, self.before)
 
 
 def _shown(figures: Spending) -> list[Any]:
@@ -593,7 +594,7 @@ class Oracle:
 
     def name_in(self, text: str) -> str:
         """Return the name of the line of a saved run; empty if the text is not known."""
-        found = self._texts.get(json.loads(text)["machine"]) if text.startswith("{") else None
+        found = self._texts.get(SavedRun.from_json(text).machine) if text.startswith("{") else None
         return "" if found is None else found[0].name
 
     def loaded(self, machine: Machine, text: str) -> None:
@@ -608,7 +609,7 @@ class Oracle:
             source, entries = known
             digest, line = self.digest(machine.spec), self._add(machine, entries, source.name, source=source)
             line.run_id = source.run_id
-            line.unspent = less(line.machine_figures(), line.figures())
+            line.unspent = grown(line.machine_figures(), line.figures())
             before = self.digest(line.state.definition)
             is_taken = isinstance(entries[-1].event, TAKING)
             line.goes_on = LATER if is_taken else e.TakenOver(definition="" if before == digest else digest)

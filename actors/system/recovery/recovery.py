@@ -237,9 +237,7 @@ class Recovery:
             record = self._since_pause(record, deps)
             self._runs.conversations.take_over(record)
             _, journal = self._claims.pop(left.run_id)
-            paths = {row.path for row in rows}
-            journal.has(paths)
-            journal.replace(paths)
+            journal.has({row.path for row in rows})
             record.journal = JournalPart(journal, record.account)
             if record.keeps_events:
                 # The process that died may have shown a part of the turn that is due.

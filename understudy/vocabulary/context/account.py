@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from math import inf
+from typing import Any
 
 from understudy.errors import BudgetExceeded
 from understudy.vocabulary.checks import UNSET, Unset
@@ -33,10 +34,12 @@ class Account:
 
     __slots__ = (
         "_ahead",
+        "_before",
         "_began",
         "_clock",
         "_lock",
         "_model",
+        "_own",
         "_owner",
         "_price",
         "_price_now",
@@ -56,6 +59,10 @@ class Account:
         self._ahead: Usage | None = None
         """Usage prepaid for the next turn; None if there is none."""
         self._began = 0.0
+        self._own: Spending | None = None
+        """What is not counted apart by runs inside; None if nobody asks."""
+        self._before = Spending()
+        """The figures when it began to count apart."""
         self._lock = threading.Lock()
         """Guards the figures. Code that takes the locks of several accounts takes the innermost first."""
         self.enter(within)
@@ -169,8 +176,13 @@ class Account:
     def charge(self, usage: Usage = NO_USAGE, cost: int | None = 0, *, turns: int = 0, tool_calls: int = 0) -> None:
         """Add spending to this account and to every outer one."""
         account: Account | None = self
+        is_apart = False
         while account is not None:  # not chain(): every turn of every run comes here
             with account._lock:
+                if account._own is not None:
+                    if not is_apart:
+                        add(account._own, Spending(usage=usage, cost=cost, all_turns=turns, tool_calls=tool_calls))
+                    is_apart = True
                 spent = account._spending
                 if usage is not NO_USAGE:  # a sum has no raw counts
                     spent.usage = usage if spent.usage is NO_USAGE and not usage.raw else spent.usage + usage
@@ -195,8 +207,36 @@ class Account:
             refusal = self.refusal(calls)
             if refusal is not None:
                 raise refusal
+            is_apart = False
             for account in chain:
                 account._spending.tool_calls += calls
+                if account._own is not None:
+                    account._own.tool_calls += 0 if is_apart else calls
+                    is_apart = True
+
+    # --- for a journal, in which each run has what it spent itself
+
+    def count_apart(self) -> None:
+        """Count from now on what the run spends itself apart from what runs inside of it do that count apart too."""
+        with self._lock:
+            self._own, self._before = _copy(self._spending), _copy(self._spending)
+
+    def own(self) -> tuple[Spending, Spending]:
+        """Return copies of what the run has spent itself, with its seconds and its budget, and of its figures when it began."""
+        with self._lock:
+            own = _copy(self._spending if self._own is None else self._own)
+            own.seconds, own.budget = self._spending.seconds + self._since(), self._spending.budget
+            return own, _copy(self._before)
+
+    def take_in(self, inner: Account) -> None:
+        """Count what a run inside has spent since it began there, and will spend yet, as the run's own: it is over."""
+        with inner._lock:
+            if inner._own is None:
+                return
+            inner._own, spent = None, grown(inner._spending, inner._before)
+        with self._lock:
+            if self._own is not None:
+                add(self._own, spent)
 
     # --- time, counted by each run alone: inner runs are active at the same time
 
@@ -218,14 +258,6 @@ class Account:
             since = self._since()
             self._spending.seconds += since
             self._began += since
-
-    def settled(self) -> Spending:
-        """Return a copy of the figures as they are now."""
-        with self._lock:
-            since = self._since()
-            self._spending.seconds += since
-            self._began += since
-            return Spending(**{name: getattr(self._spending, name) for name in Spending.__slots__})
 
     def add_seconds(self, seconds: float) -> None:
         """Add seconds that this clock did not count."""
@@ -340,6 +372,46 @@ class Account:
             if budget is not None and model in budget.prices:
                 return budget.prices[model]
         return Price.of(model)
+
+
+def add(told: Spending, more: Spending) -> None:
+    """Add figures to others, but no limits and no time."""
+    if more.usage is not NO_USAGE:  # a sum has no raw counts
+        told.usage = more.usage if told.usage is NO_USAGE and not more.usage.raw else told.usage + more.usage
+    told.cost = None if told.cost is None or more.cost is None else told.cost + more.cost
+    told.all_turns += more.all_turns
+    told.tool_calls += more.tool_calls
+
+
+def grown(now: Spending, then: Spending) -> Spending:
+    """Return by how much figures grew, without limits and time; a cost or a count that was and stays unknown says nothing."""
+    cost = 0 if now.cost is then.cost is None else None if now.cost is None else now.cost - (then.cost or 0)
+    usage = now.usage if then.usage == NO_USAGE else _grown(now.usage, then.usage)
+    turns, tool_calls = now.all_turns - then.all_turns, now.tool_calls - then.tool_calls
+    return Spending(usage=usage, cost=cost, all_turns=turns, tool_calls=tool_calls)
+
+
+COUNTS = (
+    "input_tokens",
+    "output_tokens",
+    "cached_tokens",
+    "cache_write_tokens",
+    "reasoning_tokens",
+    "cache_write_1h_tokens",
+)
+
+
+def _grown(now: Usage, then: Usage) -> Usage:
+    counts: dict[str, Any] = {}
+    for name in COUNTS:
+        count: int | None = getattr(now, name)
+        before: int | None = getattr(then, name)
+        counts[name] = None if count is None or count == before else count - (before or 0)
+    return NO_USAGE if now == then else Usage(**counts, estimated=now.estimated)
+
+
+def _copy(figures: Spending) -> Spending:
+    return Spending(**{name: getattr(figures, name) for name in Spending.__slots__})
 
 
 def beyond(usage: Usage, ahead: Usage) -> Usage:
