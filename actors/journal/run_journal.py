@@ -219,6 +219,20 @@ class RunJournal:
         self._is_lost = not self._table.end(self._claim, ending, also=also, rows=last)
         self.over = True
 
+    def end_in(self, sql: Sql, ending: str, rows: Sequence[JournalRow]) -> None:
+        """Note that the run waits for a person, in the transaction that keeps it; `note_over` comes once that is committed.
+
+        Raises:
+            LeaseLost: another process has the run.
+        """
+        assert self._claim is not None, "a run is accepted before it waits"
+        if not self._table.end_in(sql, self._claim, ending, rows=[RunRow("", *row) for row in rows]):
+            raise self._lost_error()
+
+    def note_over(self) -> None:
+        """Note that the store has the end of the run."""
+        self.over = True
+
     def end_cancelled(self) -> None:
         """Note that the run, which nobody drove, is cancelled. Blocks for the store, and raises `StoreError`."""
         claim = self._claim

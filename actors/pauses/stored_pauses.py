@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 from understudy.actors.runs.child_runs import save
 from understudy.actors.stores.database import Sql
-from understudy.actors.stores.pauses import PauseTable
+from understudy.actors.stores.pauses import Check, PauseTable
 from understudy.diagnostics import emit
 from understudy.errors import LeaseLost, StoreError, TokenLeased, TokenUsed, UnknownToken, in_words
 from understudy.vocabulary.checks import found_instead, named_safely
@@ -80,6 +80,10 @@ class LastPause:
     """The run as it waits; None if the token was used or withdrawn."""
 
 
+EndsRun: TypeAlias = Callable[[str], Check]
+"""Returns, for the token of a run that waits, what ends its journal in the transaction that keeps the run."""
+
+
 class StoredPauses:
     """Paused runs by token, like `Tokens`; each call may block for the store.
 
@@ -103,25 +107,27 @@ class StoredPauses:
         self.check_leases()
         return cast(LeasedPauseStore, self._store)
 
-    def issue(self, record: RunRecord, epoch: int | None = None) -> str:
+    def issue(self, record: RunRecord, epoch: int | None = None, ends: EndsRun | None = None) -> str:
         """Store a paused run and return its token. The work that parks the run gives its `epoch`: a run with a journal then waits.
+
+        With `ends`, the journal of the run ends in the same transaction.
 
         Raises:
             StoreError: it could not be stored.
             Stale: the run ended while the store failed.
             LeaseLost: another process has the run now; or it was claimed for a turn, and another worker has its token.
         """
-        return self._put(record, None, epoch)
+        return self._put(record, None, epoch, ends)
 
-    def issue_for_limit(self, record: RunRecord, epoch: int | None = None) -> str:
+    def issue_for_limit(self, record: RunRecord, epoch: int | None = None, ends: EndsRun | None = None) -> str:
         """Store a run that an error ended and return its token, which may be forgotten after `KEPT_LIMITS` seconds.
 
         Raises:
             StoreError, Stale, LeaseLost: as for `issue`.
         """
-        return self._put(record, KEPT_LIMITS, epoch)
+        return self._put(record, KEPT_LIMITS, epoch, ends)
 
-    def _put(self, record: RunRecord, keep: float | None, epoch: int | None) -> str:
+    def _put(self, record: RunRecord, keep: float | None, epoch: int | None, ends: EndsRun | None) -> str:
         hold = record.turn_hold
         # Turns of one run share a secret, so that a worker with an earlier token can be told the present one.
         secret = secrets.token_urlsafe(12) if hold is None else _parsed(hold).nonce
@@ -134,17 +140,25 @@ class StoredPauses:
         paused = PausedRun(run_id=token.run_id, revision=token.revision, nonce=token.nonce, payload=payload)
         if hold is not None:
             self._commit(hold, paused, keep)
-        elif not self._ask(what, lambda: self._stored(record, paused, keep, epoch)):
+        elif not self._ask(
+            what, lambda: self._stored(record, paused, keep, epoch, None if ends is None else ends(str(token)))
+        ):
             raise self._failed(what, f"it has this run already, at pause {token.revision} or later, or still waiting")
         return str(token)
 
-    def _stored(self, record: RunRecord, paused: PausedRun, keep: float | None, epoch: int | None) -> bool:
+    def _stored(
+        self, record: RunRecord, paused: PausedRun, keep: float | None, epoch: int | None, end: Check | None
+    ) -> bool:
         # With a journal, the transaction also checks that this process has the run. A process that takes the run over looks
         # for its pause afterwards. So it finds every pause of the run, and nobody can store another one later: neither a
         # frozen process, nor the server for a process that was killed.
         if record.journal is not None and isinstance(self._store, PauseTable):
-            put = partial(self._store.put, paused, keep=keep, check=record.journal.journal.check_held, is_held=True)
-            return put() if epoch is None else record.through_outage(epoch, put)
+            check = record.journal.journal.check_held if end is None else end
+            put = partial(self._store.put, paused, keep=keep, check=check, is_held=True)
+            is_put = put() if epoch is None else record.through_outage(epoch, put)
+            if is_put and end is not None:
+                record.journal.journal.note_over()
+            return is_put
         return _yes_or_no("put", self._store.put(paused, keep=keep))
 
     @contextmanager

@@ -58,15 +58,15 @@ class Tokens:
         self._dropped: OrderedDict[str, str | None] = OrderedDict()
         """Tokens of runs that were dropped because others came after them."""
 
-    def issue(self, record: RunRecord, epoch: int | None = None) -> str:
-        """Return a new token for `record`, with which a caller resumes the run; `epoch` is for stores, which may fail.
+    def issue(self, record: RunRecord, epoch: int | None = None, ends: object = None) -> str:
+        """Return a new token for `record`, with which a caller resumes the run; `epoch` and `ends` are for stores.
 
         Raises:
             LeaseLost: the run was claimed for a turn, and another worker has its token now.
         """
         return self._issue(record, is_limit=False)
 
-    def issue_for_limit(self, record: RunRecord, epoch: int | None = None) -> str:
+    def issue_for_limit(self, record: RunRecord, epoch: int | None = None, ends: object = None) -> str:
         """Return a token for a run that ended with an error."""
         return self._issue(record, is_limit=True)
 

@@ -276,21 +276,30 @@ class RunTable(Table):
         Returns:
             False if another process has the run; then nothing is written.
         """
+        return self._database.write(lambda sql: self.end_in(sql, claim, ending, state=state, also=also, rows=rows))
+
+    def end_in(
+        self,
+        sql: Sql,
+        claim: Claim,
+        ending: str,
+        *,
+        state: str = "over",
+        also: Callable[[Sql], object] | None = None,
+        rows: Sequence[RunRow] = (),
+    ) -> bool:
+        """Note the end of a run as `end` does, in a transaction that does more."""
         now = self._clock()
         values: dict[str, SqlValue] = {"state": state, "ending": ending, "now": now, "events_until": now + EVENTS_KEPT}
-
-        def write(sql: Sql) -> bool:
-            forget = None if state == "parked" else now + KEPT
-            if sql.execute(END, _of(claim) | values | {"forget_at": forget}).rowcount != 1:
-                return sql.execute(TAKEN, _of(claim)).fetchone() is None
-            if state != "parked":
-                sql.execute(DROP_ROWS, {"run": claim.run})
-            _put(sql, claim, rows)
-            if also is not None:
-                also(sql)
-            return True
-
-        return self._database.write(write)
+        forget = None if state == "parked" else now + KEPT
+        if sql.execute(END, _of(claim) | values | {"forget_at": forget}).rowcount != 1:
+            return sql.execute(TAKEN, _of(claim)).fetchone() is None
+        if state != "parked":
+            sql.execute(DROP_ROWS, {"run": claim.run})
+        _put(sql, claim, rows)
+        if also is not None:
+            also(sql)
+        return True
 
     def left(self, app: str, owner: str = "") -> list[StoredRun]:
         """Return the runs of an app that are not over, of one owner or of all, the oldest first, also those that are driven."""

@@ -60,11 +60,12 @@ from understudy.vocabulary.runs.outcomes import (
 if TYPE_CHECKING:
     from understudy.actors.journal.map_claims import NamedMaps
     from understudy.actors.journal.run_journal import JournalPart
-    from understudy.actors.pauses.stored_pauses import StoredPauses
+    from understudy.actors.pauses.stored_pauses import EndsRun, StoredPauses
     from understudy.actors.pauses.tokens import Tokens
     from understudy.actors.runs.ownership import AbandonedWork
     from understudy.actors.stores.database import Sql
     from understudy.actors.stores.maps.map_table import MapTable
+    from understudy.actors.stores.pauses import Check
     from understudy.actors.system.late_saves import LateSaves
     from understudy.orchestration.journal.rows import JournalRow
     from understudy.vocabulary.runs.outcomes import Outcome
@@ -197,6 +198,21 @@ class Journaling:
                 raise
             text = "run %s: its end could not be noted: %s"
             emit(ERROR, "run_ending_failed", {"run_id": record.run_id}, text, record.run_id, failure, exc_info=failure)
+
+    def ends_with_pause(self, record: RunRecord, told: NeedsApproval | NeedsInput | Incomplete) -> EndsRun | None:
+        """Return what ends the journal of a run that is about to wait, in the transaction in which it is kept.
+
+        Between the two, no process can die. None for a run without a journal of its own, and for one that is left.
+        """
+        part = record.journal
+        if part is None or record.is_inner or not part.journal.may_end():
+            return None
+
+        def ends(token: str) -> Check:
+            rows = _last_events(record, replace(told, token=token))
+            return lambda sql: part.journal.end_in(sql, told.status, rows)
+
+        return ends
 
     def end_complete(self, record: RunRecord, told: Complete[object], epoch: int) -> None:
         """Note that a run is about to end with its answer, and keep the answer of a run of a map.
@@ -392,7 +408,12 @@ class SystemRunEndings(RunEndings[RunRecord]):
             record.write_journal(epoch)
         record.begin_step(epoch, "keeping what it needs to go on")
         issue = self._tokens.issue_for_limit if isinstance(outcome, Incomplete) else self._tokens.issue
-        return self._error_tokens.keep(record, partial(issue, epoch=epoch))
+        ends = None if isinstance(outcome, MoreTurns) else self._journaling.ends_with_pause(record, outcome)
+        try:
+            return self._error_tokens.keep(record, partial(issue, epoch=epoch, ends=ends))
+        except BaseException:  # it ends with an error
+            record.log.unseal()
+            raise
 
     def fail(self, record: RunRecord, error: BaseException, epoch: int) -> bool:
         if not record.hold(epoch):

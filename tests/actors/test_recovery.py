@@ -264,24 +264,7 @@ def run_and_die_with(table: str, agent: us.Agent, store: str) -> None:
     assert killed(die)
 
 
-def test_a_pause_that_was_stored_and_told_nobody_is_told_with_its_token(store: str, effects: Effects) -> None:
-    agent = worker("clerk", effects.tool().replace(approval=True), ["a"])
-    run_and_die_with("understudy_pauses", agent, store)
-
-    waits = needs_approval(recovered(agent, store))
-
-    system = us.ActorSystem("shop", store=store)
-    assert system.recover(runners=[agent]) == []
-    assert finished(agent.resume(waits.token, us.Approve(), system=system)).text == "did a"
-    assert len(effects.noted) == 1
-    with pytest.raises(us.TokenUsed):
-        agent.resume(waits.token, us.Approve(), system=system)
-
-
-@pytest.mark.xfail(
-    strict=True, reason="a run that died after its pause is listed as waiting, but not what it waits for"
-)
-def test_a_run_that_died_between_its_pause_and_its_end_says_what_it_waits_for(store: str, effects: Effects) -> None:
+def test_a_run_whose_process_died_once_its_pause_was_stored_waits(store: str, effects: Effects) -> None:
     agent = worker("clerk", effects.tool().replace(approval=True), ["a"])
     run_and_die_with("understudy_pauses", agent, store)
     system = us.ActorSystem("shop", store=store)
@@ -289,24 +272,11 @@ def test_a_run_that_died_between_its_pause_and_its_end_says_what_it_waits_for(st
     (waits,) = system.pending()
     handle = system.handle(waits.run_id)
 
-    assert handle.waiting() is not None
-    assert [call.name for pause in handle.pauses() for call in pause.calls] == ["act"]
-
-
-def test_a_run_that_died_between_its_pause_and_its_end_does_not_wait_if_it_was_to_be_cancelled(
-    store: str, effects: Effects
-) -> None:
-    agent = worker("clerk", effects.tool().replace(approval=True), ["a"])
-    run_and_die_with("understudy_pauses", agent, store)
-    system = us.ActorSystem("shop", store=store)
-    (waits,) = system.pending()
-    SQLiteDatabase(store.removeprefix("sqlite:///")).write(
-        lambda sql: sql.execute("UPDATE understudy_runs SET cancel_requested = 1.0")
-    )
-
     assert system.recover(runners=[agent]) == []
-
-    assert (system.pending(), system.handle(waits.run_id).status().phase) == ([], "over")
+    assert handle.waiting() == waits
+    assert [call.name for pause in handle.pauses() for call in pause.calls] == ["act"]
+    assert finished(agent.resume(waits.token, us.Approve(), system=system)).text == "did a"
+    assert len(effects.noted) == 1
     with pytest.raises(us.TokenUsed):
         agent.resume(waits.token, us.Approve(), system=system)
 
