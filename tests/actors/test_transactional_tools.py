@@ -387,11 +387,11 @@ class SlowCommit:
         self.begun, self.goes_on = threading.Event(), threading.Event()
         write = RunTable.commit_in
 
-        def slow(table: RunTable, *arguments: Any, **named: Any) -> bool:
-            if threading.current_thread().name.startswith("understudy") and "late" in named:
+        def slow(table: RunTable, sql: Sql, claim: Claim, rows: Sequence[RunRow], *others: Any) -> bool:
+            if any(row.kind == LINE and is_early(row.body) for row in rows):
                 self.begun.set()
                 assert self.goes_on.wait(WAIT)
-            return write(table, *arguments, **named)
+            return write(table, sql, claim, rows, *others)
 
         monkeypatch.setattr(RunTable, "commit_in", slow)
 
@@ -649,7 +649,7 @@ def test_all_that_a_call_leaves_is_committed_with_it(shelf: Shelf, monkeypatch: 
     monkeypatch.setattr(RunTable, "commit_in", noted)
     told(shelf, act, max_result=100)
 
-    ((artifact, line),) = written
+    ((artifact, line, _),) = written
     (came,) = results_in([line.body])
     assert (artifact.kind, line.kind) == (ARTIFACT, LINE)
     assert came.changes == Changes({"app:last": "bell"})
