@@ -30,13 +30,15 @@ class KeptEvents:
         log: of the run; its `first_seq` is set.
     """
 
-    __slots__ = ("_lock", "_log", "_reader", "_unwritten")
+    __slots__ = ("_lock", "_log", "_reader", "_taken", "_unwritten")
 
     def __init__(self, log: RunLog) -> None:
         self._log = log
         self._lock = threading.Lock()
         """Guards those below: a work writes, and a call that is done while others are under way."""
         self._reader = LogReader(log, (log.runner_id,), None)
+        self._taken = 0
+        """How many facts of the log had their rows returned."""
         self._unwritten: dict[str, JournalRow] = {}
         """Key -> the row of each event that was told and is not known to be in the store."""
 
@@ -44,6 +46,7 @@ class KeptEvents:
         """Return the rows of the events that are not in the store; those of the log until now."""
         with self._lock:
             self._read()
+            self._taken = self._reader.position
             return list(self._unwritten.values())
 
     def last_rows(self, ending: Outcome[object] | BaseException) -> list[JournalRow]:
@@ -55,11 +58,12 @@ class KeptEvents:
             return [*self._unwritten.values(), *last]
 
     def written(self, rows: Iterable[JournalRow]) -> None:
-        """Note that rows are in the store."""
+        """Note that the rows that were returned last are in the store: readers are shown the events."""
         with self._lock:
             for row in rows:
                 if self._unwritten.get(row.key) is row:
                     del self._unwritten[row.key]
+        self._log.release(self._taken)
 
     def _read(self) -> None:
         for event in self._reader.read():

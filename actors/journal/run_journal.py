@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -302,6 +303,7 @@ class JournalPart:
     __slots__ = (
         "_account",
         "_closed",
+        "_flushes",
         "_inside",
         "bare_revision",
         "events",
@@ -335,6 +337,8 @@ class JournalPart:
         """Id of each artifact that was written -> its text."""
         self._account = account
         account.count_apart()
+        self._flushes = False
+        """Whether a thread is about to write events that readers wait for."""
         self._inside: dict[str, Account] = {}
         """Path -> the account of a run inside that is under way."""
         self._closed: list[str] = []
@@ -382,6 +386,22 @@ class JournalPart:
             events = self.kept.rows()
             self.journal.commit(self.path, [*rows, *events, self._spending()], closed)
             self.kept.written(events)
+
+    def flush(self) -> None:
+        """Have another thread write the events that readers wait for. Does not block."""
+        if not self._flushes:
+            self._flushes = True
+            run_elsewhere(self._write_events)
+
+    def _write_events(self) -> None:
+        with self.lock:
+            self._flushes = False
+            events = [] if self.kept is None else self.kept.rows()
+            if self.kept is None or not events or self.line.has_news:
+                return  # what they tell of is not in the line: the run writes both
+            with suppress(StoreError, LeaseLost):  # the run hears of it at its own next write
+                self.journal.commit(self.path, events)
+                self.kept.written(events)
 
     def commit_in(self, sql: Sql, rows: Sequence[JournalRow]) -> None:
         """Write as `commit` does, in a transaction that does more; raises as `RunJournal.commit_in`."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Container, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from logging import DEBUG, ERROR, INFO, WARNING
+from math import inf
 from typing import Literal, Protocol, TypeAlias
 
 from understudy.actors.run_view.progress import Report
@@ -171,6 +172,7 @@ class RunLog:
 
     __slots__ = (
         "_ended",
+        "_flush",
         "_held",
         "_is_sealed",
         "_listeners",
@@ -188,6 +190,7 @@ class RunLog:
         "parent",
         "run_id",
         "runner_id",
+        "shown_until",
         "times",
     )
 
@@ -216,6 +219,10 @@ class RunLog:
         """Guards the order of the facts, the end, and the listeners."""
         self.facts: list[RunLogEntry] = []
         """Grows only; may be read without the lock. The last one of a run that is over is its ending."""
+        self.shown_until: float = inf
+        """How many facts readers may see: the store has no others, and a process that goes on may tell others in their place."""
+        self._flush: Callable[[], object] | None = None
+        """Has the facts that readers wait for be stored soon; None if they are told at once."""
         self.times: list[float] = []
         """When each fact was noted, on the monotonic clock; it has the time before `facts` has the fact."""
         self._showing: ShownTurn | None = None
@@ -235,9 +242,16 @@ class RunLog:
 
         A caller that holds a lock adds it without its line, and calls `write_lines` when it has let the lock go.
         """
+        if not self._add(fact):
+            return
+        self._ask_to_flush()
+        if with_line and self.line_writer is not None:
+            self.line_writer(fact)
+
+    def _add(self, fact: RunLogEntry) -> bool:
         with self._lock:
             if self._is_sealed:
-                return
+                return False
             if self._showing is not None and isinstance(fact, (tuple, Dropped)):
                 self._showing = None
                 self._add_held()
@@ -248,8 +262,26 @@ class RunLog:
                 self.facts.append(fact)
                 for listener in self._listeners:
                     listener.wake()
-        if with_line and self.line_writer is not None:
-            self.line_writer(fact)
+        return True
+
+    def hold_back(self, flush: Callable[[], object]) -> None:
+        """Show readers no fact before `release` says that it is stored.
+
+        Args:
+            flush: called, under no lock of the log, when a reader waits for one; it must not block.
+        """
+        self.shown_until, self._flush = 0, flush
+
+    def release(self, count: int) -> None:
+        """Show readers the first `count` facts, which are stored."""
+        with self._lock:
+            if count > self.shown_until:
+                self.shown_until = count
+                self.wake()
+
+    def _ask_to_flush(self) -> None:
+        if self._flush is not None and self._listeners and len(self.facts) > self.shown_until:
+            self._flush()
 
     def note_conflicts(self, found: Iterable[Iterable[str]]) -> None:
         """Note which keys of the session are in conflict, if any are."""
@@ -307,6 +339,7 @@ class RunLog:
         with self._lock:
             if self._take_back():
                 self.wake()
+        self._ask_to_flush()
 
     def _take_back(self) -> bool:
         shown, self._showing = self._showing, None
@@ -324,13 +357,15 @@ class RunLog:
         with self._lock:
             if not self._is_sealed:
                 self._open_children[fact.run_id] = fact
-                self.note(fact, with_line=False)
+                self._add(fact)
+        self._ask_to_flush()
 
     def end_child(self, child: ChildBegan, ending: Outcome[object] | BaseException) -> None:
         """Add the end of a child, unless it was told before."""
         with self._lock:
             if self._open_children.pop(child.run_id, None) is not None:
-                self.note(ChildEnded(child, ending), with_line=False)
+                self._add(ChildEnded(child, ending))
+        self._ask_to_flush()
 
     def end_children(self) -> None:
         """Add the ends of all children that are under way, because this run is about to end. They tell nothing more."""
@@ -388,6 +423,7 @@ class RunLog:
             self.times.append(time.monotonic())
             self.facts.append(ending)
             self._ended = self._is_sealed = True
+            self.shown_until, self._flush = inf, None
             self.ending_of_child = _cancelled  # the function that was set may lead back to this log, in a cycle
             for listener in self._listeners:
                 self._wake_up(listener)
@@ -405,6 +441,7 @@ class RunLog:
         """Wake a listener at each fact that is noted from now on."""
         with self._lock:
             self._listeners += (listener,)
+        self._ask_to_flush()
 
     def leave(self, listener: Listener) -> None:
         """Wake a listener no more."""

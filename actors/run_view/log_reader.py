@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Iterator
+from math import inf
 from typing import TypeAlias
 
 from understudy.vocabulary.messages import ModelTurn, ToolCall
@@ -96,7 +97,7 @@ class LogReader:
         """Tell what is there and was not told yet."""
         self._woken = False  # first: what comes from now on may be missed here
         facts = self._log.facts
-        while not self.over and self._position < len(facts):
+        while not self.over and self._position < min(len(facts), inf if self._news is None else self._log.shown_until):
             fact, at = facts[self._position], self._log.times[self._position]
             yield from self._shown_more()
             self._position += 1
@@ -112,6 +113,11 @@ class LogReader:
             yield from self._after(fact)
         if not self.over:
             yield from self._shown_more()
+
+    @property
+    def position(self) -> int:
+        """How many facts of the log were read."""
+        return self._position
 
     @property
     def next_seq(self) -> int:

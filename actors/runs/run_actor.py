@@ -377,24 +377,21 @@ class AgentRunActor(WorkingRun):
             self._write_and_tell(epoch, call)
 
     def _write_and_tell(self, epoch: int, call: Call) -> None:
-        safely(
-            self, self._write_early, epoch, call
-        )  # after another error, the round is written when all calls are over
+        # After another error, the round is written when all calls are over.
+        safely(self, self._write_early, epoch, call)
         self._call_over(call)
 
     def _write_early(self, epoch: int, call: Call) -> None:
-        executed = call.executed()
-        with self.lock:
-            is_held = self.is_held_at(epoch)
-        if isinstance(executed[0], ToolResult) and is_held:
-            call.told = call.order.finished(executed[0])
-            self.log.note(call.told, with_line=False)  # first: the event is written with the result
         try:
-            write_result(self, epoch, executed)
+            write_result(self, epoch, call.executed(), partial(self._note_early, call))
         except Stale:
             pass  # the run is over, or the agent has failed
         except UnderstudyError as fault:
             self._fault = self._fault or fault
+
+    def _note_early(self, call: Call, result: ToolResult) -> None:
+        call.told = call.order.finished(result)
+        self.log.note(call.told, with_line=False)
 
     def _call_over(self, call: Call) -> None:
         order = call.order

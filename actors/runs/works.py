@@ -232,10 +232,10 @@ class Write(Work):
         return SAID
 
 
-def write_result(run: AgentRunRecord, epoch: int, executed: Executed) -> None:
+def write_result(run: AgentRunRecord, epoch: int, executed: Executed, note: Callable[[ToolResult], object]) -> None:
     """Write the result of a call while other calls are under way, with what it changed in the session. Blocks for the store.
 
-    Does nothing if the run is over or in other hands, if the call has paused, and if its error ends the run: the round is
+    `note` gets the result if it is written. Does nothing if the run is over or in other hands, if the call has paused, and if its error ends the run: the round is
     written as a whole then, when all calls are over.
 
     Raises:
@@ -259,6 +259,7 @@ def write_result(run: AgentRunRecord, epoch: int, executed: Executed) -> None:
                 return
             rows, count = part.line.rows(machine.spec, early=came)
             rows += artifact_rows(run, part)
+        note(result)  # the event is written with the result
         run.through_outage(epoch, partial(part.commit, rows))
         part.line.written(count, came)
 

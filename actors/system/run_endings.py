@@ -291,6 +291,7 @@ def keep_events(record: RunRecord, part: JournalPart) -> None:
         record.log.first_seq = part.journal.next_event
         part.events = None
     part.kept = KeptEvents(record.log)
+    record.log.hold_back(part.flush)
 
 
 def _last_events(record: RunRecord, told: Outcome[object] | BaseException | None) -> Sequence[JournalRow]:
