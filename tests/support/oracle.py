@@ -444,6 +444,8 @@ class Oracle:
         """Identity of a machine -> its line."""
         self.of_account: dict[int, Line] = {}
         self.of_session: dict[int, Line] = {}
+        self.of_part: dict[int, Line] = {}
+        """Identity of the part of a journal -> the line of its run."""
         self.of_run: dict[str, Line] = {}
         """Id of a run -> the line that it has now."""
         self.definitions: dict[str, Any] = {}
@@ -494,7 +496,15 @@ class Oracle:
         """Read all lines again from their texts now, and forget them, for a test that measures what its runs leave behind."""
         with self.writing():
             self.replay(1)
-            for kept in (self.lines, self.of_account, self.of_session, self.of_run, self._texts, self._kept):
+            for kept in (
+                self.lines,
+                self.of_account,
+                self.of_session,
+                self.of_run,
+                self.of_part,
+                self._texts,
+                self._kept,
+            ):
                 kept.clear()
 
     @property
@@ -575,6 +585,12 @@ class Oracle:
         self._kept.append(account)  # another one must not get its identity
         line.account = account
         self.of_account[id(account)] = line
+
+    def write_into(self, line: Line, part: object) -> None:
+        """Note the part of a journal into which a run writes."""
+        if id(part) not in self.of_part:
+            self._kept.append(part)
+            self.of_part[id(part)] = line
 
     def watch(self, line: Line, session: SessionOverlay) -> None:
         """Note the session that a run has from now on."""

@@ -12,7 +12,9 @@ from typing import Any, TypeAlias
 from unittest.mock import patch
 
 from tests.support import oracle as o
+from tests.support.journal_lines import is_early
 from tests.support.line_trees import add, copy_of
+from understudy.actors.journal.run_journal import JournalPart
 from understudy.actors.runs import agent_record, child_runs
 from understudy.actors.runs.agent_record import AgentRunRecord
 from understudy.actors.runs.group_record import GroupRunRecord
@@ -25,7 +27,7 @@ from understudy.actors.system.maps.named_answers import NamedAnswers
 from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.group.map_run import MapRun
 from understudy.orchestration.journal import put_together
-from understudy.orchestration.journal.rows import DEFINITION
+from understudy.orchestration.journal.rows import DEFINITION, LINE
 from understudy.orchestration.runs import events as e
 from understudy.orchestration.runs.group_state import MapSpec
 from understudy.orchestration.runs.state import Tally
@@ -380,19 +382,30 @@ def _tap_ends(oracle: o.Oracle, wrap: Wrap) -> None:
             if line is not None:
                 line.written.append(len(line.entries))
                 oracle.keep(line, f"run {line.run_id}")
+                oracle.write_into(line, part)
             rows, count = real(self, part)
-            if line is not None:
-                if any(row.kind == DEFINITION for row in rows):  # those of an earlier stay go
-                    line.rows.clear()
-                line.rows |= {(row.kind, row.key): row.body for row in rows}
-                with oracle.writing():
-                    line.compare_with_rows()
+            if line is not None and any(row.kind == DEFINITION for row in rows):  # those of an earlier stay go
+                line.rows = {(row.kind, row.key): row.body for row in rows}
             return rows, count
 
         return rows_for
 
+    def committing(real: Any) -> Any:
+        def commit(self: Any, *given: Any) -> Any:
+            line, rows = oracle.of_part.get(id(self)), given[0] if isinstance(given[0], list) else given[1]
+            if line is not None:
+                line.rows |= {(row.kind, row.key): row.body for row in rows}
+                if any(row.kind == LINE and not is_early(row.body) for row in rows):
+                    with oracle.writing():
+                        line.compare_with_rows()
+            return real(self, *given)
+
+        return commit
+
     wrap(RunRecord, "end", ending)
     wrap(RunRecord, "rows_for", writing)
+    for name in ("commit", "commit_in"):
+        wrap(JournalPart, name, committing)
 
 
 def _end(oracle: o.Oracle, line: o.Line, ending: Any, phase: str) -> None:
