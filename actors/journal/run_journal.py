@@ -224,11 +224,11 @@ class RunJournal:
         """Note that the run waits for a person, in the transaction that keeps it; `note_over` comes once that is committed.
 
         Raises:
-            LeaseLost: another process has the run.
+            LeaseLost: another process has the run, or erased it.
         """
         assert self._claim is not None, "a run is accepted before it waits"
-        if not self._table.end_in(sql, self._claim, ending, rows=[RunRow("", *row) for row in rows]):
-            raise self._lost_error()
+        self.check_held(sql)
+        self._table.end_in(sql, self._claim, ending, rows=[RunRow("", *row) for row in rows])
 
     def note_over(self) -> None:
         """Note that the store has the end of the run."""
