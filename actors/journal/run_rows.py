@@ -102,8 +102,9 @@ def run_rows(run: JournaledRun, part: JournalPart) -> list[JournalRow]:
 
 def _is_bare(run: JournaledRun) -> bool:
     """Whether a run, as most, has no session: then its rows say the same for as long as it is so."""
-    session = run.session
-    return run.stored is None and not session.is_changed and (run.is_inner or session.is_empty)
+    session, stored = run.session, run.stored
+    knows_none = stored is None or not (stored.versions or stored.unsaved)
+    return knows_none and not session.is_changed and (run.is_inner or session.is_empty)
 
 
 def next_event(run: JournaledRun, part: JournalPart) -> int:

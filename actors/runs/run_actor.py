@@ -115,6 +115,12 @@ class AgentRunActor(WorkingRun):
         else:
             self.state.account = self.account
 
+    def tell(self, event: e.RunEvent) -> None:
+        if self.journal is None:  # every step comes here
+            self.state.apply(event)
+        else:
+            super().tell(event)
+
     # --- messages
 
     def take_message(self, message: object) -> None:

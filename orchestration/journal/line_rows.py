@@ -60,6 +60,10 @@ def append_row(first: int, told: Sequence[Told], next_event: int | None) -> Jour
     return JournalRow(LINE, f"{first:09}", f"{'' if next_event is None else next_event}\n{text_of(line)}")
 
 
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+NOTHING = Spending()
+
+
 class Spent(NamedTuple):
     """What the row of a run says of its spending."""
 
@@ -71,8 +75,8 @@ class Spent(NamedTuple):
 
 def spending_row(own: Spending, before: Spending) -> JournalRow:
     """Return the row of what a run has spent, as `Spent` says."""
-    figures = [as_data(own)] if before == Spending() else [as_data(own), as_data(before)]
-    return JournalRow(SPENDING, "", json.dumps(figures, separators=(",", ":")))
+    figures = [as_data(own)] if before == NOTHING else [as_data(own), as_data(before)]
+    return JournalRow(SPENDING, "", _encode(figures))
 
 
 def spent_in(rows: Rows) -> Spent:

@@ -91,6 +91,9 @@ _PLACE = re.compile(r'\[(\d{1,18}),(-?\d{1,12}(?:\.\d{1,9})?),"(\w+)",', re.ASCI
 # --- writing
 
 
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+"""`json.dumps` makes an encoder at each call."""
+
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 _TAGGED: dict[str, type] = {each.__name__: each for each in (*get_args(Resolution), *ACTIONS)}
@@ -109,7 +112,7 @@ def body_of(event: RunEvent) -> str:
     """
     try:
         data = as_data(event)
-        text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text = _encode(data)
     except (TypeError, RecursionError) as error:
         raise ValueError(f"{type(event).__name__} has a value that JSON cannot carry: {error}") from None
     if text.isascii():
