@@ -52,6 +52,7 @@ RUNS = Part(
             """CREATE INDEX understudy_runs_events_until ON understudy_runs (events_until)
                 WHERE events_until IS NOT NULL""",
         ),
+        (),  # the same tables; a version that knows no lines of events would begin their runs anew
     ],
 )
 """A run's `state` is going, parked or over. The outermost run has the path ''. `events_until` is NULL if its events are not kept."""

@@ -249,23 +249,31 @@ def test_runs_are_claimed_when_their_dependencies_are_made(
     assert seen == [[run.run_id for run in before[at:]] for at in range(3)]
 
 
+@pytest.mark.parametrize(
+    ("spoilt", "mended", "why"),
+    [
+        ("'!' || body", "SUBSTR(body, 2)", "invalid literal"),
+        ("REPLACE(body, 'TurnTaken', 'Dreamt')", "REPLACE(body, 'Dreamt', 'TurnTaken')", "a newer one wrote the line"),
+    ],
+)
 def test_a_run_that_cannot_go_on_after_its_claim_is_left_to_everybody(
-    either_store: str, effects: Effects, claims: Claims
+    spoilt: str, mended: str, why: str, either_store: str, effects: Effects, claims: Claims
 ) -> None:
     agent = clerk_of(effects)
     (run,) = leave_runs(agent, either_store, effects, 1)
     database = open_store(either_store).database
     assert database is not None
     line = "UPDATE understudy_run_rows SET body = {} WHERE kind = 'line'"
-    database.write(lambda sql: sql.execute(line.format("'!' || body")))
+    database.write(lambda sql: sql.execute(line.format(spoilt)))
 
     with watching(either_store, agent) as system:
         eventually(lambda: len(system.health().parked) == 1, "the run is parked")
+        assert why in system.health().parked[0].why
 
     (now,) = left_in(either_store)
     assert claims.asked == [1]
     assert now == run._replace(owner=NOBODY, epoch=now.epoch)
-    database.write(lambda sql: sql.execute(line.format("SUBSTR(body, 2)")))
+    database.write(lambda sql: sql.execute(line.format(mended)))
     with watching(either_store, agent):
         eventually(lambda: is_all_over(either_store), "the run has ended")
 
