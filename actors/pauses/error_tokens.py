@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from understudy.actors.runs.record import RunRecord
 
 PATIENCE = 5.0  # Seconds for the store; it answers in milliseconds, and the error must be told in any case.
+HANGS = 0.5  # Seconds for which a store is at one thing when it is taken for one that hangs.
+AT_HAND = 0.025  # Seconds for a store that hangs: a cancel and a deadline do not wait for it.
 AT_LEAST = 1.0  # Seconds of these since the last answer, also where the time of a system that stops is over: the store may be busy.
 
 
@@ -133,14 +135,26 @@ class ErrorTokens:
         if begins and self._late:
             writing.fail(StoreError("the store has not answered for some time"))
         patience = PATIENCE if self._until is None else min(PATIENCE, max(0.0, self._until - time.monotonic()))
-        if not writing.wait(patience):
+        began = time.monotonic()
+        if not self._comes(writing, patience):
+            waited = time.monotonic() - began
             with self._lock:  # around both: a write that came too late then removes itself from the set
-                if writing.fail(StoreError(f"the store did not answer within {patience:.2g} s")):
+                if writing.fail(StoreError(f"the store did not answer within {waited:.2g} s")):
                     self._late.add(writing)
         record.issued = writing.get()
         if self._until is not None:
             self._until = min(self._latest, max(self._until, time.monotonic() + AT_LEAST))
         return record.issued
+
+    def _comes(self, writing: Promise[str], patience: float) -> bool:
+        """Wait for a token; not for all of the time if the store hangs."""
+        assert isinstance(self._tokens, StoredPauses)
+        if self._tokens.busy_for < HANGS:
+            first = min(patience, HANGS)
+            if writing.wait(first):
+                return True
+            patience -= first
+        return writing.wait(min(patience, AT_HAND) if self._tokens.busy_for >= HANGS else patience)
 
     def _write(self, record: RunRecord, writing: Promise[str], epoch: int | None = None) -> None:
         try:

@@ -103,6 +103,11 @@ class StoredPauses:
             )
 
     @property
+    def busy_for(self) -> float:
+        """Seconds for which the store has been at what it does now; 0 for a user's own store, which does not tell."""
+        return self._store.busy_for if isinstance(self._store, PauseTable) else 0.0
+
+    @property
     def _leases(self) -> LeasedPauseStore:
         self.check_leases()
         return cast(LeasedPauseStore, self._store)

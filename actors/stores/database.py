@@ -233,6 +233,11 @@ class Table:
         self._clock = clock
         prepare(database, self.part)
 
+    @property
+    def busy_for(self) -> float:
+        """Seconds for which the database has been at what it does now; 0 if it is at nothing, or does not tell."""
+        return (self._database.figures().busy_for or 0.0) if isinstance(self._database, HasFigures) else 0.0
+
     def __repr__(self) -> str:
         return repr(self._database)
 

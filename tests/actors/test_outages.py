@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import pickle
+import sqlite3
 import threading
+import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -477,6 +479,38 @@ def test_a_run_that_was_ended_in_an_outage_stays_over_however_long_that_lasts(
         reason = system.handle(handle.run_id).status().reason
         assert (reason == "cancelled") is (by == "cancel")
     assert shapes.effects.noted == []
+
+
+@pytest.mark.parametrize("by", ["cancel", "deadline"])
+def test_a_cancel_and_a_deadline_do_not_wait_for_a_store_that_hangs(
+    by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(error_tokens, "HANGS", 0.1)
+    gate = Gate()
+    clerk = us.Agent("clerk", model=us.FunctionModel(gate.then(says("done"))))
+    database = SQLiteDatabase(str(tmp_path / "shop.db"))
+    with us.ActorSystem("shop", store=Store(database)) as system:
+        handle = clerk.submit("go", system=system, timeout=1.0 if by == "deadline" else None)
+        assert gate.entered.wait(WAIT)
+        with closing(sqlite3.connect(tmp_path / "shop.db", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            waits = threading.Thread(target=lambda: system.erase("nobody"))  # a write that hangs
+            waits.start()
+            eventually(lambda: (database.figures().busy_for or 0.0) > 0.1, "the store hangs")
+            began = time.monotonic()
+            if by == "cancel":
+                handle.cancel()
+            error = handle.exception(WAIT)
+            took = time.monotonic() - began
+            other.execute("ROLLBACK")
+        waits.join(WAIT)
+        gate.open()
+
+        assert isinstance(error, us.RunCancelled if by == "cancel" else us.RunTimedOut)
+        assert error.token == ""
+        assert took < error_tokens.PATIENCE
+        eventually(lambda: system.handle(handle.run_id).status().phase == "over", "its end is in the store")
+        assert system.pending() == []
 
 
 def test_recover_finds_what_another_system_of_this_process_left(postgres_url: str) -> None:
