@@ -244,7 +244,8 @@ class RunLog:
         """
         if not self._add(fact):
             return
-        self._ask_to_flush()
+        if self._flush is not None:  # of few runs
+            self._ask_to_flush()
         if with_line and self.line_writer is not None:
             self.line_writer(fact)
 
