@@ -15,6 +15,7 @@ from tests.support.tools import refund
 from understudy.actors.stores.database import OpenSql, Row, Rows, Sql, SqlValue
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
 from understudy.actors.stores.store import Store
+from understudy.orchestration.runs.lines import line_of
 from understudy.testing import ScriptedModel, calls, says
 
 T = TypeVar("T")
@@ -94,6 +95,25 @@ def clerk(*turns: us.ModelTurn, max_iterations: int = 10, memory: us.Memory | No
 
 
 ASKS = calls("refund", order="7", cents=1200)
+
+
+def test_an_append_that_is_sent_again_stands_once(database: Unsure, system: us.ActorSystem) -> None:
+    places = list[list[int]]()
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        bodies = [
+            body for (body,) in database.rows("SELECT body FROM understudy_run_rows WHERE kind = 'line' ORDER BY name")
+        ]
+        lines = [entry for body in bodies for entry in line_of(body.partition("\n")[2])]
+        places.append([entry.seq for entry in lines])
+        database.doubts = "INSERT INTO understudy_run_rows"  # the next append, of calls that begin
+        return says("done") if request.turn == 4 else calls("look", order=str(request.turn))
+
+    agent = us.Agent("clerk", model=us.FunctionModel(answer), tools=[look])
+
+    assert finished(agent.run("Look", system=system)).text == "done"
+    assert [each == list(range(len(each))) for each in places] == [True] * 4
+    assert 0 < len(places[1]) < len(places[2]) < len(places[3])
 
 
 def test_a_pause_is_stored_again_and_has_one_token(database: Unsure, system: us.ActorSystem) -> None:
