@@ -61,6 +61,17 @@ def test_a_run_that_is_killed_at_any_of_its_effects_goes_on_to_its_end(
         assert kind == "parallel" or len(effects.repeated) == (0 if dies_before else 1)
 
 
+@pytest.mark.parametrize("limit", [1, 100])
+def test_a_line_is_read_under_the_limits_that_it_was_written_under(limit: int, effects: Effects, store: str) -> None:
+    effects.deadly = 3
+    agent = worker("clerk", effects.tool(idempotent=True), ["a", "b", "c"])
+    run_and_be_killed(agent.replace(max_iterations=4), store)
+    effects.deadly = 0
+
+    assert finished(recovered(agent.replace(max_iterations=limit), store)).text == "did a; did b; did c"
+    assert len(set(effects.noted)) == 3
+
+
 def test_a_call_in_doubt_waits_for_a_person_who_may_make_it_again(effects: Effects, store: str) -> None:
     effects.deadly = 1
     agent = worker("clerk", effects.tool(), ["a", "b"])
