@@ -19,16 +19,6 @@ def name_of(id: str) -> str:
     return _DIGEST + sha256(id.encode(errors="surrogatepass")).hexdigest()
 
 
-def key_of_result(messages: int, call_id: str) -> str:
-    """Return the key of the rows of a call that is done.
-
-    Args:
-        messages: how many messages the run has while the call is open.
-        call_id: of the call.
-    """
-    return f"{messages}/{name_of(call_id)}"
-
-
 def place_of_call(turn: int, call_id: str) -> str:
     """Return the place of the run that a call of a sub-agent is: no other call of the run around it has it."""
     return f"{turn}.{name_of(call_id).replace('%', '%25').replace('/', '%2F')}"

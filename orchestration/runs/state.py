@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from understudy.errors import BudgetExceeded, ProtocolViolation
-from understudy.vocabulary.context.account import Account, beyond
+from understudy.vocabulary.context.account import Account, copy_of
 from understudy.vocabulary.context.budget import Budget, Price, Spending
 from understudy.vocabulary.context.overlays import SessionOverlay
 from understudy.vocabulary.messages import NO_USAGE, Usage
@@ -101,21 +101,6 @@ class Tally(Account):
 
     def _find_price(self) -> Price | None:
         return None
-
-
-def copy_of(figures: Spending) -> Spending:
-    """Return figures that nobody changes."""
-    copy = Spending()
-    for name in Spending.__slots__:
-        setattr(copy, name, getattr(figures, name))
-    return copy
-
-
-def spent_since(then: Spending, now: Spending) -> Spent:
-    """Return what was spent between two sights of the figures of a live run."""
-    usage = NO_USAGE if now.usage is then.usage else beyond(now.usage, then.usage)
-    cost = None if now.cost is None else now.cost - (then.cost or 0)
-    return Spent(usage, cost, now.all_turns - then.all_turns, now.tool_calls - then.tool_calls)
 
 
 Lookup: TypeAlias = Callable[[str], object]

@@ -16,8 +16,8 @@ from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.runs import events as e
 from understudy.orchestration.runs.agent_state import AgentLineState
 from understudy.orchestration.runs.lines import Entry, line_of, text_of
-from understudy.orchestration.runs.state import Due, copy_of, spent_since
-from understudy.vocabulary.context.account import Account
+from understudy.orchestration.runs.state import Due
+from understudy.vocabulary.context.account import Account, copy_of, grown
 from understudy.vocabulary.context.budget import Spending
 
 from .by_hand import about_turn, ended, failed, result_of, rulings
@@ -55,7 +55,9 @@ class PlayedByLine:
         if isinstance(event, e.TurnBegan) and state.asked_for is not None and state.asked_for.compaction is not None:
             event = e.SummaryBegan()
         if hasattr(event, "spent"):
-            event = replace(cast(Any, event), spent=spent_since(before, state.account.spending))
+            spent = grown(state.account.spending, before)
+            told = e.Spent(spent.usage, spent.cost, spent.all_turns, spent.tool_calls)
+            event = replace(cast(Any, event), spent=told)
         self.line.append(Entry(len(self.line), float(len(self.line)), event))
         return state
 

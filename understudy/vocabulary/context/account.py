@@ -219,14 +219,14 @@ class Account:
     def count_apart(self) -> None:
         """Count from now on what the run spends itself apart from what runs inside of it do that count apart too."""
         with self._lock:
-            self._own, self._before = _copy(self._spending), _copy(self._spending)
+            self._own, self._before = copy_of(self._spending), copy_of(self._spending)
 
     def own(self) -> tuple[Spending, Spending]:
         """Return copies of what the run has spent itself, with its seconds and its budget, and of its figures when it began."""
         with self._lock:
-            own = _copy(self._spending if self._own is None else self._own)
+            own = copy_of(self._spending if self._own is None else self._own)
             own.seconds, own.budget = self._spending.seconds + self._since(), self._spending.budget
-            return own, _copy(self._before)
+            return own, copy_of(self._before)
 
     def take_in(self, inner: Account) -> None:
         """Count what a run inside has spent since it began there, and will spend yet, as the run's own: it is over."""
@@ -410,7 +410,8 @@ def _grown(now: Usage, then: Usage) -> Usage:
     return NO_USAGE if now == then else Usage(**counts, estimated=now.estimated)
 
 
-def _copy(figures: Spending) -> Spending:
+def copy_of(figures: Spending) -> Spending:
+    """Return figures that nobody changes."""
     return Spending(**{name: getattr(figures, name) for name in Spending.__slots__})
 
 
