@@ -305,6 +305,7 @@ class JournalPart:
         "_closed",
         "_flushes",
         "_inside",
+        "_sent",
         "bare_revision",
         "events",
         "journal",
@@ -337,6 +338,8 @@ class JournalPart:
         """Id of each artifact that was written -> its text."""
         self._account = account
         account.count_apart()
+        self._sent: Sequence[JournalRow] = ()
+        """The public events in the transaction of a tool."""
         self._flushes = False
         """Whether a thread is about to write events that readers wait for."""
         self._inside: dict[str, Account] = {}
@@ -404,9 +407,14 @@ class JournalPart:
                 self.kept.written(events)
 
     def commit_in(self, sql: Sql, rows: Sequence[JournalRow]) -> None:
-        """Write as `commit` does, in a transaction that does more; raises as `RunJournal.commit_in`."""
-        events = [] if self.kept is None else self.kept.rows()  # maybe it is not committed: they are written again
-        self.journal.commit_in(sql, self.path, [*rows, *events, self._spending()])
+        """Write as `commit` does, in a transaction that does more; `note_committed` follows. Raises as `RunJournal.commit_in`."""
+        self._sent = [] if self.kept is None else self.kept.rows()
+        self.journal.commit_in(sql, self.path, [*rows, *self._sent, self._spending()])
+
+    def note_committed(self) -> None:
+        """Note that the transaction of `commit_in` was committed; else what it had is written again."""
+        if self.kept is not None:
+            self.kept.written(self._sent)
 
     def transaction(self, limit: float) -> ServedTransaction:
         """Return a transaction in the database of the journal; nothing else of this part is written while it is open."""

@@ -82,6 +82,7 @@ class RowsOfResult:
     def _take(self, count: int, texts: dict[str, str]) -> None:
         self._part.line.written(count, self._came)
         self._part.texts = texts
+        self._part.note_committed()
 
     def note_written(self) -> None:
         """Note that they are committed."""
