@@ -379,15 +379,15 @@ class JournalPart:
         return closed
 
     def commit(self, rows: Sequence[JournalRow], closed: Collection[str] = ()) -> None:
-        """Write rows, the public events since the last time, and what the run has spent itself by now.
+        """Write rows, and the public events since the last time.
 
         Blocks for the store; raises as `RunJournal.commit`.
         """
         if self.kept is None:
-            self.journal.commit(self.path, [*rows, self._spending()], closed)
+            self.journal.commit(self.path, rows, closed)
         else:
             events = self.kept.rows()
-            self.journal.commit(self.path, [*rows, *events, self._spending()], closed)
+            self.journal.commit(self.path, [*rows, *events], closed)
             self.kept.written(events)
 
     def flush(self) -> None:
@@ -409,7 +409,7 @@ class JournalPart:
     def commit_in(self, sql: Sql, rows: Sequence[JournalRow]) -> None:
         """Write as `commit` does, in a transaction that does more; `note_committed` follows. Raises as `RunJournal.commit_in`."""
         self._sent = [] if self.kept is None else self.kept.rows()
-        self.journal.commit_in(sql, self.path, [*rows, *self._sent, self._spending()])
+        self.journal.commit_in(sql, self.path, [*rows, *self._sent])
 
     def note_committed(self) -> None:
         """Note that the transaction of `commit_in` was committed; else what it had is written again."""
@@ -420,7 +420,8 @@ class JournalPart:
         """Return a transaction in the database of the journal; nothing else of this part is written while it is open."""
         return self.journal.transaction(self.lock, limit)
 
-    def _spending(self) -> JournalRow:
+    def spending(self) -> JournalRow:
+        """Return the row of what the run has spent itself by now."""
         from understudy.orchestration.journal.line_rows import spending_row  # loads pydantic
 
         return spending_row(*self._account.own())

@@ -430,7 +430,7 @@ class RunRecord(Ownership, ABC):
         self.account.settle()
         part.line.begin(self.first_event)
         rows, count = part.line.rows(self.definition, next_event(self, part))
-        return rows + run_rows(self, part), count
+        return [*rows, part.spending(), *run_rows(self, part)], count
 
     @property
     def has_session_to_load(self) -> bool:

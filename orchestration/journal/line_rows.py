@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
+from understudy.orchestration.agent.saved_text import dumped
 from understudy.orchestration.agent.spec import RunSpec
 from understudy.orchestration.runs.agent_state import AgentLineState
 from understudy.orchestration.runs.definitions import Definition, definition_of
@@ -34,12 +35,27 @@ Told: TypeAlias = tuple[float, RunEvent]
 
 
 def definition_row(definition: Definition) -> JournalRow:
-    """Return the row of what a run goes by."""
-    return JournalRow(DEFINITION, "", text_of_definition(definition))
+    """Return the row of what a run goes by.
+
+    If the text leaves settings out, the row has the fingerprint of the whole definition and the digests of its parts besides.
+    """
+    text = text_of_definition(definition)
+    if isinstance(definition, RunSpec) and definition.settings.extra:
+        text = f"{text[:-1]},{_encode([definition.fingerprint(), definition.parts()])}]"
+    return JournalRow(DEFINITION, "", text)
+
+
+def _prints_in(body: str) -> tuple[str, dict[str, str]] | None:
+    """Return what the row of a definition says besides the definition."""
+    _, _, *prints = cast("list[Any]", json.loads(body))
+    return (prints[0][0], prints[0][1]) if prints else None
 
 
 def fingerprint_of(body: str) -> str:
     """Return the fingerprint of a definition, by the body of its row. Raises `ValueError` if it cannot be read."""
+    prints = _prints_in(body)
+    if prints is not None:
+        return prints[0]
     definition = definition_of(body)
     assert not isinstance(definition, MapSpec), "a map has no line of its own"
     return definition.fingerprint()
@@ -101,6 +117,8 @@ class StoredLine(NamedTuple):
     state: AgentLineState | GroupLineState
     next_event: int
     """The number of the next public event."""
+    prints: tuple[str, dict[str, str]] | None
+    """The fingerprint of its definition, and the digests of its parts, if these do not follow from the state."""
     changes: Changes
     """What calls changed in the session that its row does not have."""
 
@@ -108,7 +126,11 @@ class StoredLine(NamedTuple):
     def machine(self) -> str:
         """The machine, as its `to_json` gives it."""
         assert self.state.machine is not None, "its line has begun"
-        return self.state.machine.to_json()
+        text = self.state.machine.to_json()
+        if self.prints is None:
+            return text
+        fingerprint, parts = self.prints
+        return dumped({**json.loads(text), "fingerprint": fingerprint, "parts": parts})
 
 
 def stored_line(rows: Rows, repeats: Mapping[str, bool], spent: Spending | None = None) -> StoredLine:
@@ -146,7 +168,8 @@ def stored_line(rows: Rows, repeats: Mapping[str, bool], spent: Spending | None 
         assert isinstance(state.account, Tally), "a line that is read is no live run's"
         state.account.start_with(spent)
     session = state.session
-    return StoredLine(state, next_event, Changes(dict(session.changes), tuple(sorted(session.removed))))
+    prints = _prints_in(rows[DEFINITION, ""])
+    return StoredLine(state, next_event, prints, Changes(dict(session.changes), tuple(sorted(session.removed))))
 
 
 def _put_in_doubt(state: AgentLineState, repeats: Mapping[str, bool]) -> None:

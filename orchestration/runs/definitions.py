@@ -33,12 +33,14 @@ def text_of(definition: Definition) -> str:
     """Return a definition as JSON; equal definitions have equal texts in every process.
 
     A model that sums up conversations may be an object, so the text has only what decisions need of it: its context window
-    and its name in the price table.
+    and its name in the price table. The settings `extra` of a provider, which no decision needs, are left out: they may be secret.
     """
     (kind,) = [kind for kind, cls in _KINDS.items() if cls is type(definition)]
     rule = definition.compaction if isinstance(definition, RunSpec) else None
     if isinstance(definition, RunSpec):
-        definition = replace(definition, compaction=None)
+        settings = definition.settings
+        settings = replace(settings, extra={}) if settings.extra else settings
+        definition = replace(definition, compaction=None, settings=settings)
     data = as_data(definition)
     for name in ("asks", "parameters"):
         if name in data:
@@ -66,7 +68,7 @@ def definition_of(text: str) -> Definition:
         ValueError: the text is no definition that this version knows.
     """
     try:
-        kind, data = json.loads(text)
+        kind, data, *_ = json.loads(text)
         rule = data.pop("compaction", None)
         cls: Any = _KINDS[kind]
         given = reader_of(cls, without="compaction").validate_python(data)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sqlite3
 import sys
 import threading
@@ -17,7 +18,7 @@ import pytest
 import understudy as us
 from tests.support.deadly import DeadlyDatabase
 from tests.support.killing import Effects, Runner, killed, runners, worker
-from tests.support.scripts import WAIT, eventually, finished, needs_approval
+from tests.support.scripts import WAIT, eventually, finished, needs_approval, needs_input
 from understudy.actors.stores.database import Sql
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
 from understudy.actors.stores.store import Store
@@ -59,6 +60,26 @@ def test_a_run_that_is_killed_at_any_of_its_effects_goes_on_to_its_end(
         assert len(set(effects.noted)) == count
         assert set(effects.repeated) <= set(last_of_each_run.values())
         assert kind == "parallel" or len(effects.repeated) == (0 if dies_before else 1)
+
+
+def test_a_run_that_is_killed_as_soon_as_it_has_an_answer_goes_on_with_it(store: str) -> None:
+    here = os.getpid()
+
+    def answer(request: us.ModelRequest) -> us.ModelTurn:
+        if request.turn == 1:
+            return says("__ask_user__: Which?")
+        if os.getpid() != here:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return says(f"You said: {request.messages[-1].text}")
+
+    agent = us.Agent("clerk", model=us.FunctionModel(answer))
+    waits = needs_input(agent.run("go", system=us.ActorSystem("shop", store=store)))
+    assert killed(lambda: agent.resume(waits.token, "the blue one", system=us.ActorSystem("shop", store=store)))
+
+    outcome = finished(recovered(agent, store))
+
+    assert outcome.text == "You said: the blue one"
+    assert outcome.turns == 2
 
 
 @pytest.mark.parametrize("limit", [1, 100])

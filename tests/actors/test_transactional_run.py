@@ -16,7 +16,7 @@ from understudy.actors.journal.unwritten_line import UnwrittenLine
 from understudy.actors.stores.database import OpenSql
 from understudy.actors.stores.transactions.served_transaction import Undone
 from understudy.orchestration.agent.run import AgentRun
-from understudy.orchestration.journal.rows import LINE, JournalRow
+from understudy.orchestration.journal.rows import LINE, SPENDING, JournalRow
 from understudy.vocabulary.context.artifacts import Artifacts
 from understudy.vocabulary.runs.handles import RunPhase
 
@@ -49,6 +49,9 @@ class Part:
 
     def commit_in(self, sql: OpenSql, rows: list[JournalRow]) -> None:
         self.rows += rows
+
+    def spending(self) -> JournalRow:
+        return JournalRow(SPENDING, "", "[{}]")
 
     def note_committed(self) -> None:
         self.is_committed = True

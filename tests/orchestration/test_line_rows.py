@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+import understudy as us
 from tests.support.group_machines import ASKS
 from understudy import Agent, ModelTurn, TextPart, ToolCall, ToolResult
 from understudy.errors import ProtocolViolation
@@ -339,6 +340,19 @@ def test_rows_without_a_definition_or_a_beginning_are_no_run() -> None:
             stored_line({key: body for key, body in journal.rows.items() if key != missing}, {})
     with pytest.raises(ValueError, match="does not begin"):
         stored_line({key: body for key, body in journal.rows.items() if key[0] != LINE}, {})
+
+
+def test_settings_of_a_provider_are_in_no_row_and_their_fingerprint_is() -> None:
+    agent = AGENT.replace(settings=us.Settings(extra={"api_key": "secret"}, max_tokens=7))
+    row = definition_row(agent.run_spec)
+    line = append_row(0, [(0.0, e.Migrated(AgentRun(agent.run_spec, "go").to_json(), ""))], 0)
+    rows = {(each.kind, each.key): each.body for each in (row, line)}
+
+    loaded = AgentRun.from_json(stored_line(rows, {}).machine, agent.run_spec)  # else it raises SpecChanged
+
+    assert "secret" not in row.body
+    assert fingerprint_of(row.body) == agent.fingerprint() != AGENT.fingerprint()
+    assert loaded.to_json() == AgentRun(agent.run_spec, "go").to_json()
 
 
 def test_a_run_goes_by_the_definition_that_it_began_with() -> None:

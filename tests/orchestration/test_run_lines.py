@@ -332,7 +332,7 @@ def clerk_with(**options: Any) -> RunSpec:
 
 DEFINITIONS = [
     clerk_with(),
-    clerk_with(max_iterations=2, budget=us.Budget(turns=3), settings=us.Settings(stop=("x",), extra={"b": 1, "a": 2})),
+    clerk_with(max_iterations=2, budget=us.Budget(turns=3), settings=us.Settings(stop=("x",), max_tokens=7)),
     clerk_with(output_type=dict[str, int], max_output_retries=0),
     clerk_with(compaction=us.Compaction(context_window=5_000, keep=0.2)),
     us.SequentialAgent("s", [us.Agent("a", model="rehearsal")], pass_output=True).run_spec,
@@ -355,6 +355,13 @@ def test_a_definition_is_text_and_back(definition: definitions.Definition) -> No
     for each in fields(definition):
         assert getattr(back, each.name) == getattr(definition, each.name), each.name
     assert definitions.text_of(back) == text
+
+
+def test_settings_of_a_provider_may_be_secret_and_are_left_out() -> None:
+    text = definitions.text_of(clerk_with(settings=us.Settings(stop=("x",), extra={"key": "secret"})))
+
+    assert "secret" not in text
+    assert cast("RunSpec", definitions.definition_of(text)).settings == us.Settings(stop=("x",))
 
 
 def test_the_model_that_sums_up_is_known_by_its_window_and_price() -> None:
