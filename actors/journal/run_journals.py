@@ -199,3 +199,9 @@ class RunJournals:
     def rows(self, left: StoredRun) -> list[RunRow]:
         """Return what a run has written."""
         return self._table.rows(left.run)
+
+    def begun(self, left: StoredRun) -> set[int | str]:
+        """Return what a run has told readers to begin, and not to end, as `begun_in` does."""
+        from understudy.orchestration.journal.event_text import begun_in  # loads pydantic
+
+        return begun_in(self._table.events(left.run))

@@ -21,7 +21,6 @@ from understudy.vocabulary.runs.events import (
     ToolCallDelta,
     TurnDropped,
     TurnFinished,
-    TurnStarted,
 )
 
 SHAPE = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,18})\.([0-9]{1,18})\.([0-9]{1,18}))?")
@@ -142,8 +141,6 @@ class _Rest:
             case TextDelta() | ReasoningDelta() | ToolCallDelta() | PartialOutput() if event.turn == at.turn:
                 if event.attempt > at.attempt or (event.attempt == at.attempt and event.seq != at.seq):
                     yield self._drop(event, event.seq)
-            case TurnStarted(turn=at.turn) if event.seq > at.seq:  # the process that goes on asks the model again
-                yield self._drop(event, event.seq - 1)
             case TurnFinished(turn=at.turn):
                 if event.attempts != at.attempt or event.seq <= at.seq:
                     yield self._drop(event, event.seq - 1)

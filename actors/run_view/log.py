@@ -183,6 +183,7 @@ class RunLog:
         "asked_before",
         "began",
         "began_at",
+        "begun_before",
         "ending_of_child",
         "facts",
         "first_seq",
@@ -192,6 +193,7 @@ class RunLog:
         "runner_id",
         "shown_until",
         "times",
+        "untold",
     )
 
     def __init__(self, run_id: str, runner_id: str, parent: str | None = None) -> None:
@@ -213,6 +215,10 @@ class RunLog:
         self.asked_before: tuple[int, int] = (0, 0)
         """A turn that processes before this one may have shown, and after how many attempts it is asked again here. Set before
         the run goes on."""
+        self.begun_before: set[int | str] = set()
+        """Turns, calls and runs inside that a process before has told to begin, and not to end. Set before the run goes on."""
+        self.untold: set[int] = set()
+        """The places of facts that readers were told before."""
         self.ending_of_child: Callable[[ChildBegan], Outcome[object] | BaseException] = _cancelled
         """Returns the ending of a child that the end of this run cuts off. Set before a child begins."""
         self._lock = threading.RLock()  # a garbage collection inside of it may close an iterator, which leaves
@@ -259,6 +265,9 @@ class RunLog:
             if self._showing is not None and isinstance(fact, Retried):
                 self._held.append(fact)
             else:
+                if self.begun_before and (key := _key_of(fact)) in self.begun_before:
+                    self.begun_before.discard(key)
+                    self.untold.add(len(self.facts))
                 self.times.append(time.monotonic())
                 self.facts.append(fact)
                 for listener in self._listeners:
@@ -448,6 +457,17 @@ class RunLog:
         """Wake a listener no more."""
         with self._lock:
             self._listeners = tuple([each for each in self._listeners if each is not listener])
+
+
+def _key_of(fact: RunLogEntry) -> int | str:
+    """Return what begins with a fact, as `begun_before` has it; empty for another fact."""
+    match fact:
+        case int() if type(fact) is int:
+            return fact
+        case ToolCall(id=key) | ChildBegan(run_id=key):
+            return key
+        case _:
+            return ""
 
 
 def lines_of(link: Link, callbacks: Iterable[AgentCallback] = (), tools: Container[str] = ()) -> RunLines | None:

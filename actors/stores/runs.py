@@ -90,6 +90,7 @@ LEFT = f"{_STORED} AND app = :app ORDER BY run"
 LEFT_BY = f"{_STORED} AND app = :app AND owner = :owner ORDER BY run"
 IS_LEFT = "SELECT 1 FROM understudy_runs WHERE run = :run AND epoch = :epoch AND state = 'going'"
 GOING = f"{_STORED} AND run_id = :run_id"
+EVENTS = f"SELECT body FROM understudy_run_rows WHERE run = :run AND path = '' AND kind = '{EVENT}' ORDER BY name"
 ROWS = f"SELECT path, kind, name, body FROM understudy_run_rows WHERE run = :run AND kind != '{EVENT}' ORDER BY id"
 TAKEN = "SELECT 1 FROM understudy_runs WHERE run = :run AND epoch > :epoch"
 OF_USER = "SELECT run FROM understudy_runs WHERE user_id = :user_id"
@@ -344,6 +345,10 @@ class RunTable(Table):
     def rows(self, run: int) -> list[RunRow]:
         """Return the rows of a run without those of its events, in the order in which they were first written."""
         return [RunRow(*row) for row in self._database.read(lambda sql: sql.execute(ROWS, {"run": run}).fetchall())]
+
+    def events(self, run: int) -> list[str]:
+        """Return the texts of the events of a run that are kept, in their order."""
+        return [str(row[0]) for row in self._database.read(lambda sql: sql.execute(EVENTS, {"run": run}).fetchall())]
 
     def erase(self, user: str, app: str | None) -> int:
         """Remove the runs of a user, in one app or in all; return how many."""

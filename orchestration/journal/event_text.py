@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, get_args
 
 from understudy.errors import RunCancelled
@@ -67,6 +67,25 @@ def event_of_text(text: str) -> WrittenEvent | None:
         return WrittenEvent(kind(**given), shown)
     except Exception:  # noqa: BLE001 (a later version wrote it: the events after it are of use still)
         return None
+
+
+_BEGINNINGS = {"TurnStarted": "turn", "ToolStarted": "call", "ChildStarted": "child_run_id"}
+_ENDS = {"TurnFinished": "turn", "ToolFinished": "call", "ChildFinished": "child_run_id"}
+
+
+def begun_in(texts: Iterable[str]) -> set[int | str]:
+    """Return what began in events of a run and has not ended: numbers of turns, ids of calls, ids of runs inside."""
+    begun = set[int | str]()
+    for text in texts:
+        data: dict[str, Any] = json.loads(text)
+        kind = data.get("type", "")
+        name = _BEGINNINGS.get(kind) or _ENDS.get(kind)
+        if kind in ("RunFinished", "RunFailed"):
+            begun.clear()
+        elif name is not None:
+            key = data[name]["id"] if name == "call" else data[name]
+            (begun.add if kind in _BEGINNINGS else begun.discard)(key)
+    return begun
 
 
 def _same(data: object) -> object:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import understudy as us
 from tests.support.run_events import event_values
-from understudy.orchestration.journal.event_text import event_of_text, event_text, key_of_event
+from understudy.orchestration.journal.event_text import begun_in, event_of_text, event_text, key_of_event
 from understudy.vocabulary.runs.events import Event
 
 
@@ -159,3 +159,16 @@ def test_keys_have_the_order_of_the_numbers() -> None:
     keys = [key_of_event(seq) for seq in (9, 10, 999_999)]
 
     assert keys == sorted(keys)
+
+
+def test_what_began_and_did_not_end_is_known_by_the_texts_of_events() -> None:
+    def text(kind: str, **about: object) -> str:
+        return json.dumps({"type": kind, **about})
+
+    turn = [text("TurnStarted", turn=1), text("TurnFinished", turn=1)]
+    call = [text("ToolStarted", call={"id": "c1"}), text("ToolFinished", call={"id": "c1"})]
+    child = [text("ChildStarted", child_run_id="r-2"), text("ChildFinished", child_run_id="r-2")]
+
+    assert begun_in([*turn, *call, *child, "{}", text("ToolProgress", call={"id": "c1"})]) == set()
+    assert begun_in([*turn, *call[:1], *child[:1], text("TurnStarted", turn=2)]) == {"c1", "r-2", 2}
+    assert begun_in([*call[:1], text("RunFinished")]) == set()  # it paused, and goes on anew

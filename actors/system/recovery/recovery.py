@@ -242,6 +242,7 @@ class Recovery:
             if record.keeps_events:
                 # The process that died may have shown a part of the turn that is due.
                 record.log.asked_before = (record.turns + 1, journal.stay - 1)
+                record.log.begun_before = self._journals.begun(left)
                 record.streams = True
                 keep_events(record, record.journal)
             self._launch(record)
