@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from .kept_events import KeptEvents
 
 
+STEP = 0.0005  # Seconds between two looks at an end that is being noted.
+
+
 class RunJournal:
     """What a process has of a run in the store. Safe to use from any thread.
 
@@ -195,6 +198,12 @@ class RunJournal:
         with self._lock:
             self.is_left = at_its_end or not self._is_ending
             return self.is_left
+
+    def await_end(self, patience: float) -> None:
+        """Wait a moment for an end that is being noted: who ends the run from outside must not tell another one."""
+        until = time.monotonic() + patience
+        while self._is_ending and not self.over and not self.failed and time.monotonic() < until:
+            time.sleep(STEP)
 
     def may_end(self) -> bool:
         """Have the run not be left any more, because a work is about to end it; False if it was left before."""

@@ -185,6 +185,7 @@ class RunLog:
         "began_at",
         "begun_before",
         "ending_of_child",
+        "ends_at",
         "facts",
         "first_seq",
         "line_writer",
@@ -217,6 +218,8 @@ class RunLog:
         the run goes on."""
         self.begun_before: set[int | str] = set()
         """Turns, calls and runs inside that a process before has told to begin, and not to end. Set before the run goes on."""
+        self.ends_at = 0.0
+        """When the run ended, as its store was told, on the monotonic clock; 0 if it was told nothing."""
         self.untold: set[int] = set()
         """The places of facts that readers were told before."""
         self.ending_of_child: Callable[[ChildBegan], Outcome[object] | BaseException] = _cancelled
@@ -430,7 +433,7 @@ class RunLog:
             if self._ended:
                 return
             self._take_back()
-            self.times.append(time.monotonic())
+            self.times.append(self.ends_at or time.monotonic())
             self.facts.append(ending)
             self._ended = self._is_sealed = True
             self.shown_until, self._flush = inf, None

@@ -130,8 +130,8 @@ class LogReader:
         return [] if self._shown is None else self._shown.shown.segments
 
     def end_with(self, ending: RunLogEntry) -> Event | None:
-        """Return the event of an ending that the log is about to have as its next entry."""
-        now = time.monotonic()
+        """Return the event of an ending that the log is about to have as its next entry, with the time that it has there."""
+        now = self._log.ends_at = time.monotonic()
         return event_of(ending, self._about(self._seq, now), now - self._log.began)
 
     def _about(self, seq: int, at: float) -> About:

@@ -576,7 +576,9 @@ class RunRecord(Ownership, ABC):
         with self.lock:
             stale = epoch is not None and epoch != self.epoch
             in_time = overdue is not None and self.step_deadline > overdue
-            if self.phase != "running" or stale or in_time:
+            # Once the store has its end, nothing but the work that wrote that ends it here.
+            is_written = epoch is None and self.journal is not None and self.journal.journal.over and not self.is_inner
+            if self.phase != "running" or stale or in_time or is_written:
                 return None
             if commit is not None:
                 commit()

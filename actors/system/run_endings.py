@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 
 from understudy.actors.journal.kept_events import KeptEvents
 from understudy.actors.journal.run_journals import RunJournals
-from understudy.actors.pauses.error_tokens import ErrorTokens
+from understudy.actors.pauses.error_tokens import AT_HAND, ErrorTokens
 from understudy.actors.run_view.errors import cancelled, named, safely, step_timeout, timed_out
 from understudy.actors.run_view.log import Diverged
 from understudy.actors.runs.agent_record import AgentRunRecord
@@ -188,7 +188,7 @@ class Journaling:
             StoreError: the store failed for too long, and the run is left.
             Stale: the run is over or in other hands.
         """
-        if record.journal is None or record.is_inner:
+        if record.journal is None or record.is_inner or record.journal.journal.over:
             return
         rows = _last_events(record, told)
         try:
@@ -250,6 +250,11 @@ class Journaling:
     def leave(self, record: RunRecord, *, at_its_end: bool = False) -> bool:
         """Leave a run for a later process, because the system stops and is about to cancel it; False if a work ends it."""
         return record.journal is None or record.journal.journal.leave(at_its_end=at_its_end)
+
+    def await_end(self, record: RunRecord) -> None:
+        """Wait for an end that a work is noting, but no longer than for a store that hangs."""
+        if record.journal is not None and not record.is_inner:
+            record.journal.journal.await_end(AT_HAND)
 
     def may_end(self, record: RunRecord) -> bool:
         """Whether a run, which a work is about to end, is not left; else it is about to be cancelled."""
@@ -515,6 +520,7 @@ class SystemRunEndings(RunEndings[RunRecord]):
         self, record: RunRecord, error: UnderstudyError, phase: RunPhase, *, kept: bool, overdue: float | None = None
     ) -> bool:
         """End a run from outside; its work, if one is under way, is waited for no longer."""
+        self._journaling.await_end(record)
         keep = partial(self._error_tokens.give, record, error) if kept and not record.is_inner else None
         if not record.end(error, phase, overdue=overdue, keep=keep):
             return False

@@ -21,8 +21,10 @@ from tests.support.killing import Effects
 from tests.support.scripts import WAIT, eventually, finished, needs_approval
 from understudy.actors.pauses import error_tokens
 from understudy.actors.stores.database import Sql
+from understudy.actors.stores.runs import RunTable
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
 from understudy.actors.stores.store import Store
+from understudy.actors.system import run_endings
 from understudy.actors.threads.promise import Promise
 from understudy.testing import calls, says
 
@@ -511,6 +513,35 @@ def test_a_cancel_and_a_deadline_do_not_wait_for_a_store_that_hangs(
         assert took < error_tokens.PATIENCE
         eventually(lambda: system.handle(handle.run_id).status().phase == "over", "its end is in the store")
         assert system.pending() == []
+
+
+@pytest.mark.parametrize("turn", [says("done"), says("__ask_user__: Which?")], ids=["end", "pause"])
+def test_a_cancel_that_comes_while_the_end_is_being_written_tells_no_other_end(
+    turn: us.ModelTurn, database: Shaky, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_endings, "AT_HAND", WAIT)
+    writes, end_in = Gate(), RunTable.end_in
+
+    def held(*given: Any, **named: Any) -> bool:
+        writes()
+        return end_in(*given, **named)
+
+    monkeypatch.setattr(RunTable, "end_in", held)
+    clerk = us.Agent("clerk", model=us.ScriptedModel([turn]))
+    with system_on(database, patience=WAIT) as system:
+        handle = clerk.submit("go", system=system)
+        assert writes.entered.wait(WAIT)
+        cancels = threading.Thread(target=handle.cancel)
+        cancels.start()
+        writes.open()
+        cancels.join(WAIT)
+
+        outcome = handle.result(WAIT)
+        last = list(system.handle(handle.run_id).events())[-1]
+
+    assert isinstance(last, us.RunFinished)
+    assert last.outcome.status == outcome.status
+    assert (last.seq, last.time) == [(each.seq, each.time) for each in handle.events()][-1]
 
 
 def test_recover_finds_what_another_system_of_this_process_left(postgres_url: str) -> None:
