@@ -102,13 +102,15 @@ def spent_in(rows: Rows) -> Spent:
     return Spent(own, before[0] if before else Spending())
 
 
-def total_of(path: str, runs: Mapping[str, Rows]) -> Spending:
-    """Return what a run has spent, with the runs inside that have rows. Raises as `spent_in`."""
-    total = spent_in(runs[path]).own
-    for each in runs:
-        if each.rpartition("/")[0] == path and each != path:
-            add(total, grown(total_of(each, runs), spent_in(runs[each]).before))
-    return total
+def totals_of(runs: Mapping[str, Rows]) -> dict[str, Spending]:
+    """Return what each of some runs has spent, by path, with the runs inside of it that have rows. Raises as `spent_in`."""
+    spent = {path: spent_in(rows) for path, rows in runs.items() if (SPENDING, "") in rows}
+    totals = {path: each.own for path, each in spent.items()}
+    for path in sorted(totals, key=lambda each: each.count("/"), reverse=True):  # the innermost ones first
+        outer = path.rpartition("/")[0]
+        if path and outer in totals:
+            add(totals[outer], grown(totals[path], spent[path].before))
+    return totals
 
 
 class StoredLine(NamedTuple):

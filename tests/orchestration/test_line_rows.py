@@ -28,7 +28,7 @@ from understudy.orchestration.journal.line_rows import (
     fingerprint_of,
     spending_row,
     stored_line,
-    total_of,
+    totals_of,
 )
 from understudy.orchestration.journal.places import LONGEST_NAME, name_of, place_of_call
 from understudy.orchestration.journal.put_together import with_changes, without_saved
@@ -216,11 +216,12 @@ def spending_of(turns: int) -> Spending:
 def test_what_a_run_has_spent_is_its_own_and_what_runs_inside_have_spent_there() -> None:
     rows = {"": spent(1), "/0": spent(20, before=10), "/0/1.c": spent(300), "/1": spent(4000)}
 
-    total = total_of("", rows)
+    totals = totals_of(rows)
+    total = totals[""]
 
     assert (total.usage, total.cost, total.all_turns) == (Usage(7 * 4311, None), 4311, 4311)
     assert total.seconds == 1.5  # runs inside are active at the same time
-    assert total_of("/0", rows).all_turns == 320
+    assert totals["/0"].all_turns == 320
 
 
 def test_a_run_that_is_read_has_spent_what_is_told() -> None:
