@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -16,11 +15,9 @@ import understudy as us
 from tests.support import postgres
 from tests.support.freezing import LEASE, is_all_over, outcome_of, stop, watching
 from tests.support.killing import Effects, forked, worker
-from tests.support.scripts import WAIT, eventually, finished
+from tests.support.scripts import WAIT, eventually, finished, needs_approval
 from understudy.actors.journal.heartbeat import Heartbeat
 from understudy.actors.journal.run_owners import RunOwner, RunOwners, Standing
-from understudy.actors.pauses.error_tokens import ErrorTokens
-from understudy.actors.runs.record import RunRecord
 from understudy.actors.stores.pauses import PauseTable
 from understudy.actors.stores.sessions import SessionCommit, SessionTable
 from understudy.actors.stores.sqlite_database import writer_of
@@ -247,15 +244,14 @@ def stops_before_its_pause(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PauseTable, "put", stopping)
 
 
-def stops_after_its_pause(store: str, monkeypatch: pytest.MonkeyPatch, then: Callable[[], object]) -> None:
-    """Have this process stop when it has stored a pause, and do something before it goes on."""
+def stops_after_its_pause(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have this process stop when it has stored a pause."""
     put = PauseTable.put
 
     def stopping(table: PauseTable, paused: us.PausedRun, **named: Any) -> bool:
         is_kept = put(table, paused, **named)
         with between_transactions(store):
             stop()
-        then()
         return is_kept
 
     monkeypatch.setattr(PauseTable, "put", stopping)
@@ -337,34 +333,27 @@ def test_an_error_of_a_stopped_process_has_no_token_for_a_run_that_is_done_elsew
     assert told.read_text().startswith("It has no token: LeaseLost")
 
 
-def test_a_token_that_another_process_has_told_is_not_withdrawn_by_the_stopped_one(
+def test_a_token_that_another_process_has_used_is_not_withdrawn_by_the_stopped_one(
     store: str, effects: Effects, told: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The stopped process has stored the pause. When it goes on, its run has ended by its beat before it tells the pause."""
+    """The stopped process has stored the pause, which ends its journal: it tells the pause when it goes on."""
     agent = worker("clerk", effects.tool().replace(approval=True), ["a"])
 
     def run() -> None:
         system = us.ActorSystem("shop", store=store, lease=LEASE)
-        lost, dropped, drop = threading.Event(), threading.Event(), ErrorTokens.drop
-
-        def tells(tokens: ErrorTokens, record: RunRecord, token: str) -> None:
-            drop(tokens, record, token)
-            dropped.set()
-
-        monkeypatch.setattr(ErrorTokens, "drop", tells)
-        stops_after_its_pause(store, monkeypatch, lambda: lost.wait(WAIT))
-        error = agent.submit("go", system=system).exception(WAIT)
-        lost.set()
-        assert dropped.wait(WAIT)
-        told.write_text(type(error).__name__)
+        stops_after_its_pause(store, monkeypatch)
+        told.write_text(needs_approval(agent.submit("go", system=system).result(WAIT)).token)
 
     with stopped(run) as go_on, watching(store, agent) as system:
         eventually(lambda: is_all_over(store), "the run waits here")
         (waits,) = system.pending()
+        assert finished(agent.resume(waits.token, us.Approve(), system=system)).text == "did a"
+
         go_on()
 
-        assert finished(agent.resume(waits.token, us.Approve(), system=system)).text == "did a"
-    assert told.read_text() == "LeaseLost"
+        with pytest.raises(us.TokenUsed):
+            agent.resume(waits.token, us.Approve(), system=system)
+    assert told.read_text() == waits.token
     assert len(effects.noted) == 1
 
 
