@@ -352,8 +352,6 @@ def _kills(campaign: Callable[..., Report], trials: int, url: str, seed: int | N
     report = campaign(_progress, trials=trials, url=url, seed=seed)
     for scenario, number in report.kinds.items():
         print(f"  {number:>7,}  kills, stops or outages of {scenario}")
-    for what, number in report.known.items():
-        print(f"  {number:>7,}  times met, and known: {what}")
     minutes = report.seconds / 60
     print(
         f"  {report.kills:>7,}  in all, {report.kills / minutes:,.0f} a minute; {len(report.faults)} faults",

@@ -25,7 +25,6 @@ from .kill_cast import ANSWER, CONVERSATION, USER, Note, Notes, Runner, Scenario
 
 PATIENCE = 90.0  # Seconds for a run that goes on, also while its store is away.
 HOWS = ("run", "submit", "stream")
-UNSAID = "a run that died after its pause is listed as waiting, but not what it waits for"
 
 RUNS = "SELECT run_id, state, ending FROM understudy_runs WHERE app = :app ORDER BY run"
 PAUSES = "SELECT run_id, revision, nonce, state FROM understudy_pauses WHERE run_id LIKE :app"
@@ -217,9 +216,9 @@ class Play:
         """Whether a tool could not begin or end its own transaction while the store was away: then its call fails."""
         return result.name == "stored" and "StoreError" in result.content and bool(self.notes.all("away"))
 
-    def _must(self, holds: bool, what: str, known: str = "") -> None:
+    def _must(self, holds: bool, what: str) -> None:
         if not holds:
-            self.notes.add("known" if known else "fault", text=what, known=known)
+            self.notes.add("fault", text=what)
 
     # --- after a kill
 
@@ -255,7 +254,7 @@ class Play:
                 continue
             handle = self.system.handle(waiting.run_id)
             says_it = handle.waiting() is not None and bool(handle.pauses())
-            self._must(says_it, f"run {waiting.run_id} waits, and says not for what", UNSAID)
+            self._must(says_it, f"run {waiting.run_id} waits, and says not for what")
 
     def _recover(self, waits: bool) -> None:
         since = monotonic()

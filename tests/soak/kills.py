@@ -50,8 +50,6 @@ class Report:
     kinds: Counter[str] = field(default_factory=Counter[str])
     """Kills by scenario."""
     faults: list[str] = field(default_factory=list[str])
-    known: Counter[str] = field(default_factory=Counter[str])
-    """What is known to be wrong, and how often it was met. Each has a test of its own that fails."""
 
     def add(self, other: Report) -> None:
         """Add what became of other trials at the same time."""
@@ -60,7 +58,6 @@ class Report:
         self.untold += other.untold
         self.kinds += other.kinds
         self.faults += other.faults
-        self.known += other.known
 
 
 NO_PROXY: tuple[Proxy | None, str] = None, ""
@@ -204,7 +201,6 @@ class Trials:
         else:
             trial.recover()
         self.report.untold += len(trial.notes.all("untold"))
-        self.report.known += Counter([each["known"] for each in trial.notes.all("known")])
         self.report.faults += [f"{trial.name}, {where}: {each}" for each in trial.end()]
         self.report.kills += kills
         self.report.kinds[trial.name] += kills
@@ -257,7 +253,6 @@ class Stop(NamedTuple):
 
 LIVE = "live"
 """The reader in the process that drives the runs."""
-UNDONE = "a reader in the process of the run was shown events that a kill undid"
 STOPS = ("stop", "with", "SIGTERM")
 
 
@@ -438,7 +433,7 @@ class Trial:
             events = list(play.system.handle(run).events(timeout=BOUND))
             for name in (LIVE, *map(str, range(readers))):
                 for fault in self._reader(name, 0).faults(run, events):
-                    self.notes.add("known" if name == LIVE else "fault", text=f"reader {name}: {fault}", known=UNDONE)
+                    self.notes.add("fault", text=f"reader {name}: {fault}")
 
     def play_fresh(self, deadly: int, *, before: bool) -> bool:
         """As `play`, in a fresh interpreter."""
