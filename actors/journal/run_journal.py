@@ -410,7 +410,7 @@ class JournalPart:
             self._flushes = False
             events = [] if self.kept is None else self.kept.rows()
             if self.kept is None or not events or self.line.has_news:
-                return  # what they tell of is not in the line: the run writes both
+                return  # they may tell of a step that is not in the journal yet: the run's next write has both
             with suppress(StoreError, LeaseLost):  # the run hears of it at its own next write
                 self.journal.commit(self.path, events)
                 self.kept.written(events)

@@ -1,4 +1,4 @@
-"""What has happened in a run and stands in its journal not yet."""
+"""What has happened in a run and is not in its journal yet."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ QUIET = (Accepted, Migrated, Opened, TurnBegan, SummaryBegan)
 
 
 class UnwrittenLine:
-    """The end of the line of one run in its present stay. Written under the lock of the run's `JournalPart`.
+    """The end of the line of one run in its present stay. `rows` and `written` are called under the lock of the run's `JournalPart`.
 
     The turn of the run's actor tells events while another thread writes: what came after its rows were made stays.
     """
@@ -90,7 +90,7 @@ class UnwrittenLine:
         return (rows if self._first else [definition_row(definition), *rows]), len(told)
 
     def written(self, count: int, early: ResultCame | None = None) -> None:
-        """Note that the rows of so many events are in the journal, the last of them `early` if it is given."""
+        """Note that the rows of so many events are in the journal, the last of them `early`, which was not told, if it is given."""
         if early is not None:
             self._early.add(early.result.call_id)
             self._told.insert(count - 1, (0.0, early))

@@ -41,5 +41,5 @@ class EventCount:
             self._position += 1
             if is_late(fact, self._under_way) or (self._is_inner and isinstance(fact, ENDINGS)):
                 continue
-            self._seq += is_told(fact) and self._position - 1 not in self._log.untold
+            self._seq += is_told(fact) and self._position - 1 not in self._log.told_before
         return self._seq

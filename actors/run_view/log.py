@@ -194,7 +194,7 @@ class RunLog:
         "runner_id",
         "shown_until",
         "times",
-        "untold",
+        "told_before",
     )
 
     def __init__(self, run_id: str, runner_id: str, parent: str | None = None) -> None:
@@ -220,8 +220,8 @@ class RunLog:
         """Turns, calls and runs inside that a process before has told to begin, and not to end. Set before the run goes on."""
         self.ends_at = 0.0
         """When the run ended, as its store was told, on the monotonic clock; 0 if it was told nothing."""
-        self.untold: set[int] = set()
-        """The places of facts that readers were told before."""
+        self.told_before: set[int] = set()
+        """The places of facts that a process before has told: they make no event here, and have no number."""
         self.ending_of_child: Callable[[ChildBegan], Outcome[object] | BaseException] = _cancelled
         """Returns the ending of a child that the end of this run cuts off. Set before a child begins."""
         self._lock = threading.RLock()  # a garbage collection inside of it may close an iterator, which leaves
@@ -270,7 +270,7 @@ class RunLog:
             else:
                 if self.begun_before and (key := _key_of(fact)) in self.begun_before:
                     self.begun_before.discard(key)
-                    self.untold.add(len(self.facts))
+                    self.told_before.add(len(self.facts))
                 self.times.append(time.monotonic())
                 self.facts.append(fact)
                 for listener in self._listeners:

@@ -107,7 +107,7 @@ class LogReader:
             if not isinstance(fact, ENDINGS) or len(self._path) == 1:
                 self._note_beginning(fact, at)
                 event = event_of(fact, self._about(self._seq, at), self._duration(fact, at), self._attempts)
-                if event is not None and self._position - 1 not in self._log.untold:
+                if event is not None and self._position - 1 not in self._log.told_before:
                     yield event
                     self._seq += 1
             yield from self._after(fact)

@@ -1,8 +1,8 @@
 """The line of a run as rows of its journal, and what the run has come to by these rows. Loads pydantic.
 
 A stay begins its line anew, with the run as it was accepted or with its state then. Each append is a row: the number of the
-next public event, and the events. The result of a call that is done while others of its round run is appended alone, without
-such a number; it has what the call changed in the session, which the row of the session has with the next whole append.
+next public event, and the events. The result of a call that is done while others of its round run is appended early, without
+such a number and without the row of the session: it has what the call changed there. All other appends are whole.
 """
 
 from __future__ import annotations
@@ -80,26 +80,26 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 NOTHING = Spending()
 
 
-class Spent(NamedTuple):
+class SpendingRow(NamedTuple):
     """What the row of a run says of its spending."""
 
     own: Spending
-    """Its own, and that of runs inside that are over."""
+    """All that it had spent when its stay began, and since then what it and runs inside that are over have spent."""
     before: Spending
-    """Its figures when it began inside of the run around it."""
+    """All that it had spent when its stay began: the run around it counts only what came since."""
 
 
 def spending_row(own: Spending, before: Spending) -> JournalRow:
-    """Return the row of what a run has spent, as `Spent` says."""
+    """Return the row of what a run has spent, as `SpendingRow` says."""
     figures = [as_data(own)] if before == NOTHING else [as_data(own), as_data(before)]
     return JournalRow(SPENDING, "", _encode(figures))
 
 
-def spent_in(rows: Rows) -> Spent:
+def spent_in(rows: Rows) -> SpendingRow:
     """Return what the row of a run says of its spending. Raises `KeyError` without one, and `ValueError`."""
     figures = cast("list[object]", parse(rows[SPENDING, ""]))
     own, *before = [Spending(**reader_of(Spending).validate_python(each)) for each in figures]
-    return Spent(own, before[0] if before else Spending())
+    return SpendingRow(own, before[0] if before else Spending())
 
 
 def totals_of(runs: Mapping[str, Rows]) -> dict[str, Spending]:
@@ -118,7 +118,7 @@ class StoredLine(NamedTuple):
 
     state: AgentLineState | GroupLineState
     next_event: int
-    """The number of the next public event."""
+    """The number of the next public event, as of the last whole append."""
     prints: tuple[str, dict[str, str]] | None
     """The fingerprint of its definition, and the digests of its parts, if these do not follow from the state."""
     changes: Changes

@@ -95,7 +95,7 @@ def _adapter() -> TypeAdapter[SavedRun]:
 
 
 def _side_by_side(text: str) -> str:
-    """Move the runs inside out of the machine of a run."""
+    """Take the runs inside out of the machine of a run, into one list; `below` says how many of the next ones are inside of each."""
     data: dict[str, Any] = json.loads(text)
     inside = list[dict[str, Any]]()
     machine = _object(data["machine"])
@@ -109,7 +109,7 @@ def _side_by_side(text: str) -> str:
 
 
 def _inside_again(text: str) -> str:
-    """Move the runs inside back, those inside of them side by side in their texts."""
+    """Undo `_side_by_side` for one level: each run inside has its text back, in which those inside of it stand side by side."""
     data = _object(text)
     if type(data.get("inside")) is not list or type(data.get("machine")) is not dict:
         return text

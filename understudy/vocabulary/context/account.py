@@ -62,7 +62,7 @@ class Account:
         self._own: Spending | None = None
         """What is not counted apart by runs inside; None if nobody asks."""
         self._before = Spending()
-        """The figures when it began to count apart."""
+        """Its figures when it began to count apart: when its stay began."""
         self._lock = threading.Lock()
         """Guards the figures. Code that takes the locks of several accounts takes the innermost first."""
         self.enter(within)
@@ -222,14 +222,17 @@ class Account:
             self._own, self._before = copy_of(self._spending), copy_of(self._spending)
 
     def own(self) -> tuple[Spending, Spending]:
-        """Return copies of what the run has spent itself, with its seconds and its budget, and of its figures when it began."""
+        """Return copies of the own figures, with the seconds and the budget, and of the figures when it began to count apart."""
         with self._lock:
             own = copy_of(self._spending if self._own is None else self._own)
             own.seconds, own.budget = self._spending.seconds + self._since(), self._spending.budget
             return own, copy_of(self._before)
 
     def take_in(self, inner: Account) -> None:
-        """Count what a run inside has spent since it began there, and will spend yet, as the run's own: it is over."""
+        """Add to the own figures what a run inside, which is over, has spent since it began to count apart.
+
+        What is charged to it later counts as the run's own, too.
+        """
         with inner._lock:
             if inner._own is None:
                 return
