@@ -53,8 +53,8 @@ MUTANTS = (
     Mutant(
         "a run ends twice",
         RUN_RECORD,
-        'if self.phase != "running" or stale or in_time:',
-        "if stale or in_time:",
+        'if self.phase != "running" or stale or in_time or is_written:',
+        "if stale or in_time or is_written:",
         (TEST_RUNS, "tests/actors/test_interleavings.py"),
     ),
     Mutant(
