@@ -1016,6 +1016,8 @@ def installed(places: int = 1) -> Generator[Oracle]:
                 oracle.is_closed = True
         finally:
             ALL.discard(oracle)
+            for kept in (oracle.of_part, oracle._kept):  # a part of a journal has its database, with connections
+                kept.clear()
             if oracle.folder.exists() and not oracle.is_forked:
                 shutil.rmtree(oracle.folder)
             TOTAL.update({"lines": len(oracle.lines), "events": oracle.kinds.total(), "compared": oracle.compared})
