@@ -14,6 +14,7 @@ from understudy.actors.stores.database import Sql
 from understudy.actors.stores.events.rows import note_cancelled
 from understudy.actors.stores.runs import Claim, NewRun, RunRow, RunTable
 from understudy.actors.stores.transactions.served_transaction import ServedTransaction
+from understudy.actors.threads.pool import submit
 from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.errors import LeaseLost, StoreError
 from understudy.orchestration.journal.rows import DEFINITION, SAVED, JournalRow, SavedValue
@@ -300,6 +301,22 @@ def is_in(path: str, outer: str) -> bool:
     return path == outer or path.startswith(f"{outer}/")
 
 
+class _Flush:
+    """Writes the events of a run on a lent thread."""
+
+    __slots__ = ("_part",)
+
+    def __init__(self, part: JournalPart) -> None:
+        self._part = part
+
+    def run_turns(self) -> None:
+        self._part.write_events()
+
+    def refused(self, cause: RuntimeError) -> None:
+        """Leave them to the next write: no thread can be started, and this one may hold the lock of the part."""
+        self._part.is_flushing = False
+
+
 class JournalPart:
     """The part of one run in the journal.
 
@@ -312,11 +329,11 @@ class JournalPart:
     __slots__ = (
         "_account",
         "_closed",
-        "_flushes",
         "_inside",
         "_sent",
         "bare_revision",
         "events",
+        "is_flushing",
         "journal",
         "kept",
         "line",
@@ -349,7 +366,7 @@ class JournalPart:
         account.count_apart()
         self._sent: Sequence[JournalRow] = ()
         """The public events in the transaction of a tool."""
-        self._flushes = False
+        self.is_flushing = False
         """Whether a thread is about to write events that readers wait for."""
         self._inside: dict[str, Account] = {}
         """Path -> the account of a run inside that is under way."""
@@ -401,16 +418,17 @@ class JournalPart:
 
     def flush(self) -> None:
         """Have another thread write the events that readers wait for. Does not block."""
-        if not self._flushes:
-            self._flushes = True
-            run_elsewhere(self._write_events)
+        if not self.is_flushing:
+            self.is_flushing = True
+            submit(_Flush(self))
 
-    def _write_events(self) -> None:
+    def write_events(self) -> None:
+        """Write the events that readers wait for, unless they may tell of a step that the journal has not. Blocks for the store."""
         with self.lock:
-            self._flushes = False
+            self.is_flushing = False
             events = [] if self.kept is None else self.kept.rows()
             if self.kept is None or not events or self.line.has_news:
-                return  # they may tell of a step that is not in the journal yet: the run's next write has both
+                return  # the run's next write has both
             with suppress(StoreError, LeaseLost):  # the run hears of it at its own next write
                 self.journal.commit(self.path, events)
                 self.kept.written(events)
@@ -421,7 +439,7 @@ class JournalPart:
         self.journal.commit_in(sql, self.path, [*rows, *self._sent])
 
     def note_committed(self) -> None:
-        """Note that the transaction of `commit_in` was committed; else what it had is written again."""
+        """Note that the transaction of `commit_in` is committed. Without this call, the next write has its events once more."""
         if self.kept is not None:
             self.kept.written(self._sent)
 

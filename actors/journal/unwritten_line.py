@@ -52,6 +52,12 @@ class UnwrittenLine:
             self._has_begun = True
             self.tell(first())
 
+    def take(self, event: RunEvent, apply: Callable[[RunEvent], object], first: Callable[[], RunEvent]) -> None:
+        """Add an event that `apply` has the state of the run take. What `apply` raises leaves no trace of the event."""
+        self.begin(first)
+        apply(event)
+        self.tell(event)
+
     def tell(self, event: RunEvent) -> None:
         """Add an event that the run has taken; nothing for a result that the line has already."""
         if self._early:

@@ -146,15 +146,19 @@ class ErrorTokens:
             self._until = min(self._latest, max(self._until, time.monotonic() + AT_LEAST))
         return record.issued
 
+    @property
+    def store_hangs(self) -> bool:
+        """Whether the store has been at one thing for so long that nobody is to wait for it."""
+        return isinstance(self._tokens, StoredPauses) and self._tokens.busy_for >= HANGS
+
     def _comes(self, writing: Promise[str], patience: float) -> bool:
         """Wait for a token; not for all of the time if the store hangs."""
-        assert isinstance(self._tokens, StoredPauses)
-        if self._tokens.busy_for < HANGS:
+        if not self.store_hangs:
             first = min(patience, HANGS)
             if writing.wait(first):
                 return True
             patience -= first
-        return writing.wait(min(patience, AT_HAND) if self._tokens.busy_for >= HANGS else patience)
+        return writing.wait(min(patience, AT_HAND) if self.store_hangs else patience)
 
     def _write(self, record: RunRecord, writing: Promise[str], epoch: int | None = None) -> None:
         try:

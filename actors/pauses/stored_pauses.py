@@ -143,11 +143,10 @@ class StoredPauses:
         except (TypeError, ValueError) as error:
             raise self._failed(what, str(error)) from error
         paused = PausedRun(run_id=token.run_id, revision=token.revision, nonce=token.nonce, payload=payload)
+        end = None if ends is None else ends(str(token))
         if hold is not None:
             self._commit(hold, paused, keep)
-        elif not self._ask(
-            what, lambda: self._stored(record, paused, keep, epoch, None if ends is None else ends(str(token)))
-        ):
+        elif not self._ask(what, lambda: self._stored(record, paused, keep, epoch, end)):
             raise self._failed(what, f"it has this run already, at pause {token.revision} or later, or still waiting")
         return str(token)
 

@@ -179,9 +179,6 @@ class AgentRunRecord(RunRecord):
         assert self.machine is not None
         return self.machine.to_json()
 
-    def take(self, event: RunEvent) -> None:
-        self.state.apply(event)
-
     @property
     def definition(self) -> RunSpec:
         return self.agent.run_spec

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
     from understudy.vocabulary.tools.definition import Tool
 
-    from .agent_record import AgentRunRecord
-
 
 def note_guarded(log: RunLog, calls: Sequence[ToolCall], results: Mapping[str, ToolResult]) -> None:
     """Note calls that were blocked or skipped: no executor does."""

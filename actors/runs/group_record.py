@@ -128,8 +128,11 @@ class GroupRunRecord(RunRecord):
         self.account.settle()
         return self.machine.to_json()
 
-    def take(self, event: RunEvent) -> None:
-        self.state.apply(event)
+    def tell(self, event: RunEvent) -> None:
+        if self.journal is None:
+            self.state.apply(event)
+        else:
+            self.journal.line.take(event, self.state.apply, self.first_event)
 
     @property
     def definition(self) -> GroupSpec:

@@ -194,8 +194,12 @@ class RunRecord(Ownership, ABC):
         """Return the machine as text."""
 
     @abstractmethod
-    def take(self, event: RunEvent) -> None:
-        """Have the state of the run take an event. Raises what refuses it; nothing has changed then."""
+    def tell(self, event: RunEvent) -> None:
+        """Have the state take an event, and the journal, if there is one, write it with the next ones.
+
+        Raises:
+            Exception: the event does not fit; nothing has changed.
+        """
 
     @property
     @abstractmethod
@@ -328,20 +332,6 @@ class RunRecord(Ownership, ABC):
             from_inside: whether the error is of a run inside of this one, and has what that one had.
         """
 
-    def tell(self, event: RunEvent) -> None:
-        """Have the state take an event, and the journal, if there is one, write it with the next ones.
-
-        Raises:
-            Exception: the event does not fit; nothing has changed.
-        """
-        if self.journal is None:
-            self.take(event)
-        else:
-            line = self.journal.line
-            line.begin(self.first_event)
-            self.take(event)
-            line.tell(event)
-
     def write_journal(self, epoch: int) -> None:
         """Write into the journal, if the run has one, what changed since the last time; for the work that holds `epoch`.
 
@@ -427,7 +417,6 @@ class RunRecord(Ownership, ABC):
         """
         from understudy.actors.journal.run_rows import next_event, run_rows  # loads pydantic
 
-        self.account.settle()
         part.line.begin(self.first_event)
         rows, count = part.line.rows(self.definition, next_event(self, part))
         return [*rows, part.spending(), *run_rows(self, part)], count

@@ -116,10 +116,10 @@ class AgentRunActor(WorkingRun):
             self.state.account = self.account
 
     def tell(self, event: e.RunEvent) -> None:
-        if self.journal is None:  # every step comes here
+        if self.journal is None:
             self.state.apply(event)
         else:
-            super().tell(event)
+            self.journal.line.take(event, self.state.apply, self.first_event)
 
     # --- messages
 

@@ -252,7 +252,7 @@ class Journaling:
         return record.journal is None or record.journal.journal.leave(at_its_end=at_its_end)
 
     def await_end(self, record: RunRecord) -> None:
-        """Wait for an end that a work is noting, but no longer than for a store that hangs."""
+        """Wait a moment for an end that a work is noting."""
         if record.journal is not None and not record.is_inner:
             record.journal.journal.await_end(AT_HAND)
 
@@ -520,7 +520,8 @@ class SystemRunEndings(RunEndings[RunRecord]):
         self, record: RunRecord, error: UnderstudyError, phase: RunPhase, *, kept: bool, overdue: float | None = None
     ) -> bool:
         """End a run from outside; its work, if one is under way, is waited for no longer."""
-        self._journaling.await_end(record)
+        if not self._error_tokens.store_hangs:
+            self._journaling.await_end(record)
         keep = partial(self._error_tokens.give, record, error) if kept and not record.is_inner else None
         if not record.end(error, phase, overdue=overdue, keep=keep):
             return False

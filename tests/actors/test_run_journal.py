@@ -10,6 +10,7 @@ import pytest
 
 import understudy as us
 from tests.support.scripts import WAIT
+from understudy.actors.journal import run_journal
 from understudy.actors.journal.run_journal import JournalPart, RunJournal
 from understudy.actors.stores.database import Sql
 from understudy.actors.stores.open_store import open_store
@@ -88,6 +89,15 @@ def test_any_number_of_rows_is_written_in_order_and_the_newest_of_one_name_stays
 
     of_line = [row for row in rows.table.rows(run.run) if row.kind == LINE]
     assert [(row.name, row.body) for row in of_line] == [(row.key, row.body) for row in written]
+
+
+def test_events_that_no_thread_can_write_wait_for_the_next_write(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_journal, "submit", lambda job: job.refused(RuntimeError("no thread")))
+
+    with rows.outer.lock:  # as where the result of a call is written
+        rows.outer.flush()
+
+    assert not rows.outer.is_flushing  # the next event asks for a thread again
 
 
 PAUSED = us.PausedRun(run_id="shop-1", revision=1, nonce="n", payload="{}")
