@@ -17,6 +17,7 @@ from understudy.actors.stores.open_store import open_store
 from understudy.actors.stores.pauses import PauseTable
 from understudy.actors.stores.runs import AT_ONCE, NewRun, RunTable
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
+from understudy.actors.threads.pool import Runnable
 from understudy.orchestration.journal.rows import LINE, RUN, JournalRow
 from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.context.budget import Spending
@@ -92,7 +93,10 @@ def test_any_number_of_rows_is_written_in_order_and_the_newest_of_one_name_stays
 
 
 def test_events_that_no_thread_can_write_wait_for_the_next_write(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_journal, "submit", lambda job: job.refused(RuntimeError("no thread")))
+    def refuse(cell: Runnable) -> None:
+        cell.refused(RuntimeError("no thread"))
+
+    monkeypatch.setattr(run_journal, "submit", refuse)
 
     with rows.outer.lock:  # as where the result of a call is written
         rows.outer.flush()
