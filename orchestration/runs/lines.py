@@ -2,7 +2,7 @@
 
 Parts of messages and decisions have a field `kind`, which is written where a value may be of several classes. Actions of
 callbacks and resolutions of invalid calls look alike, such as `Block(reason)` and `RequireApproval(reason)`: each is written
-with its class, under `is`.
+with its class, under `is`. A turn whose provider has the neutral word for its end is written with that word once, as `ended`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, Union, cast, get_args, get_origin, get_type_hints
 
-from pydantic import ConfigDict, PlainValidator, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, ConfigDict, PlainValidator, TypeAdapter, ValidationError
 from typing_extensions import TypedDict  # pydantic takes no other one before Python 3.12
 
 from understudy.orchestration.agent.rulings import Ruling
@@ -24,6 +24,7 @@ from understudy.orchestration.agent.steps import Resolution
 from understudy.vocabulary.checks import not_json
 from understudy.vocabulary.context.session_values import TEMPORARY
 from understudy.vocabulary.json_reading import parse
+from understudy.vocabulary.messages import ModelTurn
 from understudy.vocabulary.runs.callbacks import ACTIONS
 
 from .events import KINDS, Accepted, Changes, Opened, RunEvent
@@ -152,6 +153,9 @@ def as_data(value: Any) -> Any:
                 told = write(told)
             if told != default:
                 data[name] = told
+        if cls is ModelTurn and value.raw_finish_reason == value.finish_reason:
+            data.pop("finish_reason", None)
+            data["ended"] = data.pop("raw_finish_reason")
         return data
     if issubclass(cls, Mapping):
         return {key: as_data(each) for key, each in value.items()}
@@ -252,6 +256,8 @@ def _readable(hint: Any) -> Any:
         return Annotated[Any, PlainValidator(_tagged)]
     if hint is Ruling:
         return Annotated[Any, PlainValidator(_ruling)]
+    if hint is ModelTurn:
+        return Annotated[ModelTurn, BeforeValidator(_with_reasons)]
     origin, parts = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return Union[tuple([_readable(each) for each in parts])]  # noqa: UP007
@@ -261,6 +267,20 @@ def _readable(hint: Any) -> Any:
 def _with_parts(hint: Any, origin: Any, parts: tuple[Any, ...]) -> Any:
     readable = tuple([_readable(each) for each in parts])
     return hint if readable == parts else origin[readable]
+
+
+def _with_reasons(data: Any) -> Any:
+    if not isinstance(data, dict) or "ended" not in data:
+        return cast("Any", data)
+    told = cast("dict[str, Any]", data)
+    if told.keys() & {"finish_reason", "raw_finish_reason"}:
+        raise ValueError("a turn that says twice how it ended")
+    reason = told["ended"]
+    return {
+        **{name: each for name, each in told.items() if name != "ended"},
+        "finish_reason": reason,
+        "raw_finish_reason": reason,
+    }
 
 
 def _ruling(data: Any) -> Ruling:
