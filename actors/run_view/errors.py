@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Coroutine
 from logging import ERROR
-from typing import TYPE_CHECKING, Protocol, TypeVarTuple, cast
+from typing import TYPE_CHECKING, Protocol, TypeVarTuple
 
 from understudy.diagnostics import emit
 from understudy.errors import (
@@ -72,8 +72,8 @@ def checked_turn(record: AgentRunView, returned: object) -> ModelTurn:
         BadReply: it is none, or something in it has another type.
     """
     fault = fault_of_turn(returned)
-    if not fault:
-        return cast(ModelTurn, returned)
+    if not fault and isinstance(returned, ModelTurn):
+        return returned
     model = type(record.agent.current_model).__name__
     hint = ""
     if isinstance(returned, Coroutine):

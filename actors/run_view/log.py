@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Container, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from logging import DEBUG, ERROR, INFO, WARNING
 from math import inf
@@ -251,31 +250,34 @@ class RunLog:
 
         A caller that holds a lock adds it without its line, and calls `write_lines` when it has let the lock go.
         """
-        if not self._add(fact):
-            return
+        with self._lock:
+            if self._is_sealed:
+                return
+            if self._showing is not None or self.begun_before:
+                self._add_in_place(fact)
+            else:
+                self.times.append(time.monotonic())
+                self.facts.append(fact)
+            for listener in self._listeners:
+                listener.wake()
         if self._flush is not None:  # of few runs
             self._ask_to_flush()
         if with_line and self.line_writer is not None:
             self.line_writer(fact)
 
-    def _add(self, fact: RunLogEntry) -> bool:
-        with self._lock:
-            if self._is_sealed:
-                return False
-            if self._showing is not None and isinstance(fact, (tuple, Dropped)):
-                self._showing = None
-                self._add_held()
-            if self._showing is not None and isinstance(fact, Retried):
-                self._held.append(fact)
-            else:
-                if self.begun_before and (key := _key_of(fact)) in self.begun_before:
-                    self.begun_before.discard(key)
-                    self.told_before.add(len(self.facts))
-                self.times.append(time.monotonic())
-                self.facts.append(fact)
-                for listener in self._listeners:
-                    listener.wake()
-        return True
+    def _add_in_place(self, fact: RunLogEntry) -> None:
+        """Add a fact of a run that shows a turn, or that a process before has told a part of."""
+        if self._showing is not None and isinstance(fact, (tuple, Dropped)):
+            self._showing = None
+            self._add_held()
+        if self._showing is not None and isinstance(fact, Retried):
+            self._held.append(fact)
+            return
+        if self.begun_before and (key := _key_of(fact)) in self.begun_before:
+            self.begun_before.discard(key)
+            self.told_before.add(len(self.facts))
+        self.times.append(time.monotonic())
+        self.facts.append(fact)
 
     def hold_back(self, flush: Callable[[], object]) -> None:
         """Show readers no fact before `release` says that it is stored.
@@ -310,9 +312,12 @@ class RunLog:
 
     def seal(self) -> None:
         """Take nothing more but the ending: its number is about to be written."""
-        with self._with_no_child():
+        self._lock_with_no_child()
+        try:
             self._take_back()
             self._is_sealed = True
+        finally:
+            self._lock.release()
 
     def unseal(self) -> None:
         """Take facts again, unless the run is over: its end could not be written."""
@@ -370,14 +375,16 @@ class RunLog:
         with self._lock:
             if not self._is_sealed:
                 self._open_children[fact.run_id] = fact
-                self._add(fact)
+                self._add_in_place(fact)
+                self.wake()
         self._ask_to_flush()
 
     def end_child(self, child: ChildBegan, ending: Outcome[object] | BaseException) -> None:
         """Add the end of a child, unless it was told before."""
         with self._lock:
-            if self._open_children.pop(child.run_id, None) is not None:
-                self._add(ChildEnded(child, ending))
+            if self._open_children.pop(child.run_id, None) is not None and not self._is_sealed:
+                self._add_in_place(ChildEnded(child, ending))
+                self.wake()
         self._ask_to_flush()
 
     def end_children(self) -> None:
@@ -390,15 +397,13 @@ class RunLog:
                 ending = _cancelled(child)
             self.end_child(child, ending)
 
-    @contextmanager
-    def _with_no_child(self) -> Generator[None]:
-        """Hold the lock from when the ends of all children are told. They are told without it: the children's logs have locks, too."""
-        while True:
+    def _lock_with_no_child(self) -> None:
+        """Take the lock when the ends of all children are told. They are told without it: the children's logs have locks, too."""
+        self._lock.acquire()
+        while self._open_children:
+            self._lock.release()
             self.end_children()
-            with self._lock:
-                if not self._open_children:
-                    yield
-                    return
+            self._lock.acquire()
 
     def wake(self) -> None:
         """Tell the listeners that the turn that is shown has grown."""
@@ -429,7 +434,8 @@ class RunLog:
 
     def end(self, ending: TurnOutcome[object] | BaseException) -> None:
         """Add the last fact; a second one is dropped."""
-        with self._with_no_child():
+        self._lock_with_no_child()
+        try:
             if self._ended:
                 return
             self._take_back()
@@ -440,6 +446,8 @@ class RunLog:
             self.ending_of_child = _cancelled  # the function that was set may lead back to this log, in a cycle
             for listener in self._listeners:
                 self._wake_up(listener)
+        finally:
+            self._lock.release()
         if self.line_writer is not None:
             self.line_writer(ending)
 

@@ -28,7 +28,6 @@ from understudy.errors import BadReply, ProviderError, UnderstudyError
 from understudy.orchestration.agent.context_state import ContextChange, ContextState
 from understudy.orchestration.agent.next_step import messages_so_far
 from understudy.orchestration.agent.run import AgentRun
-from understudy.orchestration.agent.turns import refused_by
 from understudy.orchestration.definitions.agent import account_of
 from understudy.orchestration.journal.places import place_of_call
 from understudy.orchestration.runs.events import Migrated, RunEvent
@@ -391,18 +390,18 @@ class AgentRunRecord(RunRecord):
         else:
             self.account.forget_ahead()
 
-    def note_turn(self, turn: ModelTurn, before: tuple[int, int]) -> list[RunLogEntry]:
+    def note_turn(self, turn: ModelTurn, refused_by: str) -> list[RunLogEntry]:
         """Note a turn that was fed, and the calls that have their result by it; returns the entries for their lines.
 
         Args:
             turn: the model's.
-            before: how often turns were refused until then.
+            refused_by: the agent's argument that refused its answer, if one did.
         """
         machine = self.machine
         assert machine is not None
         self.unfed = None
         self.answered.clear()
-        facts = self._told_of(machine, turn, refused_by(before, machine.state))
+        facts = self._told_of(machine, turn, refused_by)
         for fact in facts:
             self.log.note(fact, with_line=False)
         if machine.state.context is not None:

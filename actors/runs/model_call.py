@@ -74,12 +74,6 @@ class TurnScope(Scope):
             self.log.note(Retried(what="model", attempt=attempt, wait=wait, error=error, turn=self.turn))
 
 
-def is_streamed(record: AgentRunRecord, model: object) -> bool:
-    """Whether the next turn is to be shown while it is written: somebody may read it, and the model can do it."""
-    is_read = record.streams or record.log.has_listeners
-    return is_read and can_stream(model) and not record.holds_turns
-
-
 def model_of(record: AgentRunRecord) -> Model:
     """Return the model of a run's agent; a string names one, whose client may be made now."""
     model = record.agent.current_model
@@ -315,7 +309,8 @@ class AskModel(Work):
         turn = run.unfed
         model = model_of(run) if turn is None else None
         try:
-            in_pieces = is_streamed(run, model)
+            is_read = run.streams or run.log.has_listeners
+            in_pieces = is_read and can_stream(model) and not run.holds_turns
             limit = streamed_time(run.agent) if in_pieces else run.model_time()
             scope = scope_of_turn(run, request.turn, limit, in_pieces)
             deadline = first_deadline(scope, model)

@@ -23,7 +23,7 @@ from understudy.actors.tools.tool_call import Executed, Paused, ToolCallTask
 from understudy.errors import CircularAgentCall, RunCancelled, UnderstudyError
 from understudy.orchestration.agent.rounds import failure_of
 from understudy.orchestration.agent.run import AgentRun
-from understudy.orchestration.agent.turns import refusals
+from understudy.orchestration.agent.turns import refusals, refused_by
 from understudy.orchestration.definitions.sub_agent import SubAgent
 from understudy.orchestration.runs import events as e
 from understudy.orchestration.runs.agent_state import AgentLineState
@@ -55,6 +55,9 @@ from .works import (
 
 if TYPE_CHECKING:
     from understudy.vocabulary.answers.output_type import CheckedOutput
+
+
+ROUND_BEGAN = e.RoundBegan()
 
 
 class AgentRunActor(WorkingRun):
@@ -147,12 +150,12 @@ class AgentRunActor(WorkingRun):
                 return self._begin(Reconcile(self))
             kind = state.kind_due()
             if kind == "round":
-                self.tell(e.RoundBegan())
-                kind = state.kind_due()
+                self.tell(ROUND_BEGAN)
+                kind = "call" if state.has_open_calls else state.kind_due()
             elif kind == "open" and self.opens_at_once:
                 system = self.agent.system_prompt
                 self._open(e.Opened(tuple(self.options.history or ()), system if isinstance(system, str) else None))
-                kind = state.kind_due()
+                kind = "model"
             if self.journal is not None and (write := self._write_due(kind)) is not None:
                 self._begin(write)
             elif kind == "model" and self.machine is not None:
@@ -231,9 +234,9 @@ class AgentRunActor(WorkingRun):
             self.step_deadline = inf
             self.step_order = self.step_check = None
         try:
-            if isinstance(work, Write):
+            if type(work) is Write:  # not isinstance, which takes long for an abstract class
                 self._told, self._has_news = list(work.begins), False
-            elif isinstance(work, MakeCall):
+            elif type(work) is MakeCall:
                 if work.made is None:  # no seat is free: the call stands in line for one
                     return self._make_calls()
                 self._take_made(*work.made)
@@ -249,10 +252,12 @@ class AgentRunActor(WorkingRun):
         state, machine = self.state, self.machine
         match event:
             case e.TurnTaken() if machine is not None:
-                before = refusals(machine.state)
+                spec = machine.spec
+                before = refusals(machine.state) if spec.criteria or spec.output is not None else None
                 self.tell(event)
-                self._checked = work.checked if isinstance(work, AskModel) else None
-                self.log.write_lines(self.note_turn(event.turn, before))
+                self._checked = work.checked if type(work) is AskModel else None
+                refused = "" if before is None else refused_by(before, machine.state)
+                self.log.write_lines(self.note_turn(event.turn, refused))
             case e.Opened():
                 self._open(event)
             case e.TurnRuled():
@@ -267,7 +272,7 @@ class AgentRunActor(WorkingRun):
             case e.SummaryCame() | e.SummaryFailed():
                 self.tell(event)
                 self.unfed = None
-                self._note_news(work.error if isinstance(work, SumUp) else None)
+                self._note_news(work.error if type(work) is SumUp else None)
             case e.Overflowed():
                 self.tell(event)
                 self._note_news()

@@ -71,11 +71,11 @@ def about_turn(record: AgentRunRecord, epoch: int, turn: ModelTurn) -> AboutTurn
     agent, machine = record.agent, record.machine
     assert machine is not None
     spec, calls = machine.spec, calls_of(turn.parts)
-    if not calls or final_call(spec, turn, calls) is not None:
+    if not calls or (spec.output is not None and final_call(spec, turn, calls) is not None):
         ask = agent.criteria and may_end(spec, turn)
         return {"met": _met(record, epoch, turn)} if ask else NOTHING
     problems = _problems(record, epoch, calls)
-    judges = None in spec.approvals.values()
+    judges = bool(spec.approvals) and None in spec.approvals.values()
     if agent.on_invalid_call == "result" and not judges:
         return {"problems": problems} if problems else NOTHING
     turn = with_named_calls(turn, machine)
@@ -126,8 +126,9 @@ def _problem(record: AgentRunRecord, epoch: int, tool: Tool[..., object], call: 
     given_up = record.answered.get(question)
     if given_up is not None:
         return cast(str, given_up)
-    deadline = inf if tool.timeout is None else time.monotonic() + tool.timeout + GRACE
-    record.begin_step(epoch, f"checking the arguments of {tool.name}", deadline, None, question)
+    if not tool.signature.is_plain:
+        deadline = inf if tool.timeout is None else time.monotonic() + tool.timeout + GRACE
+        record.begin_step(epoch, f"checking the arguments of {tool.name}", deadline, None, question)
     try:
         ready = _check_arguments()(tool.signature, tool.name, call.arguments)
     except BadArguments as error:

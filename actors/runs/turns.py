@@ -157,7 +157,11 @@ class RunTurns(RunRecord):
             with mailbox.state:
                 mailbox.held_by, held_here.locks = thread, (*held, mailbox)
                 try:
-                    self._handle(following)
+                    if self.phase == "running":
+                        if following is START or following is TIME_UP:
+                            self._note_time(following)
+                        if following is not TIME_UP:
+                            self.take_message(following)
                 except BaseException as failure:  # a fault of the runtime's own: the run must not hang
                     after.append(partial(self.host.endings.cannot_go_on, self, failure, self.epoch))
                 mailbox.held_by, held_here.locks = 0, held
@@ -168,16 +172,13 @@ class RunTurns(RunRecord):
         for each in after:
             safely(self, each)
 
-    def _handle(self, message: object) -> None:
-        if self.phase != "running":
-            return
-        if message is TIME_UP:
+    def _note_time(self, message: object) -> None:
+        """Take a message that says what time it is: that of a new stay, or that something is due."""
+        if message is START:  # a work that hangs has entered the context before
+            self.mailbox.context = self.started_in.copy()
+        else:
             self.mailbox.alarm, self.mailbox.alarm_at = None, inf
             self.time_is_up()
-        else:
-            if message is START:  # a work that hangs has entered the context before
-                self.mailbox.context = self.started_in.copy()
-            self.take_message(message)
 
     # --- time
 

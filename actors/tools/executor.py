@@ -436,7 +436,7 @@ def _called(order: ToolCallTask, arguments: dict[str, object], scope: Scope) -> 
     forks = _forks
     try:
         value = call_tool(order, arguments)
-        if isinstance(value, Coroutine):  # also of a plain function that wraps an async one
+        if type(value) is not str and isinstance(value, Coroutine):  # also of a plain function that wraps an async one
             return run_async(cast("Coroutine[Any, Any, object]", value), scope)
         return value
     finally:

@@ -77,7 +77,9 @@ def rendered(value: object) -> Rendered:
         TooLarge: there is more than `MAX_MEDIA` of them, or more text than `MAX_RESULT`.
     """
     parts: tuple[Media, ...] = ()
-    if isinstance(value, (ImagePart, FilePart)) or _is_mixed(value):
+    if type(value) is str:  # as of most tools
+        content = value
+    elif isinstance(value, (ImagePart, FilePart)) or _is_mixed(value):
         items = cast("Sequence[object]", value) if isinstance(value, (list, tuple)) else (value,)
         parts = tuple([item for item in items if isinstance(item, (ImagePart, FilePart))])
         _check(parts)

@@ -204,8 +204,8 @@ def current_round(spec: RunSpec, state: RunState, what: str) -> ToolRound:
 
 def admitted_round(spec: RunSpec, state: RunState, what: str) -> ToolRound:
     """Return the open round, which must be counted already. Raises `ProtocolViolation`, which names `what`."""
-    round_ = current_round(spec, state, what)
-    if not round_.admitted:
+    round_ = state.round
+    if round_ is None or not round_.admitted:
         raise out_of_order(spec, state, what, "tools")
     return round_
 

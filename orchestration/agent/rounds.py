@@ -199,7 +199,7 @@ def open_round(
         else:
             results[call.id] = error_result(call, "bad_arguments", f"{call.name} needs a {QUESTION}: text, not empty")
     waiting: list[str] = []
-    for position, call in enumerate(calls):
+    for position, call in enumerate(calls) if spec.approvals else ():
         if call.id in results or call.id in questions:
             continue
         verdict = verdict_on(spec, call, approvals.get(position, True))
@@ -274,7 +274,8 @@ def take_results(round_: ToolRound, results: Sequence[ToolResult]) -> None:
     for result in results:
         named = result if result.name else replace(result, name=calls[result.call_id].name)
         round_.results[result.call_id] = named
-        round_.children.pop(result.call_id, None)
+        if round_.children:
+            round_.children.pop(result.call_id, None)
 
 
 def check_decisions(waiting: Sequence[str], decisions: Mapping[str, Decision], in_doubt: Container[str]) -> None:

@@ -147,6 +147,8 @@ class RunSpec:
 
     def allowed_tools(self, turn: int = 1) -> frozenset[str]:
         """Return the names the model may call in its turn number `turn`, under that turn's tool choice."""
+        if self.output is None and self.settings.tool_choice == "auto":  # as of most agents
+            return self.offered_names
         choice = self.settings_for(turn).tool_choice
         if choice == "none":
             return frozenset()

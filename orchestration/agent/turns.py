@@ -56,17 +56,18 @@ def take_turn(
     unchecked = spec.output is not None and output_problem is None and (not spec.criteria or met is not None)
     if unchecked and answer_in(spec, turn) is not None:
         raise ProtocolViolation("an answer that nobody checked; pass output_problem, as Agent.check_output says it")
-    resolutions = resolutions_for(spec, invalid, resolutions)
+    if invalid:
+        resolutions = resolutions_for(spec, invalid, resolutions)
     count_turn(state, turn)
     state.rejections = 0
-    final = final_call(spec, turn, calls)
+    final = None if spec.output is None else final_call(spec, turn, calls)
     if final is not None:
         _append_turn(state, parts, turn.dialect)
         take_final_call(spec, state, turn, calls, final, met, output_problem or "")
     elif calls:
         _take_calls(spec, state, turn, parts, calls, invalid, resolutions, approvals)
     else:
-        refused = () if turn.text or not turn.refusal else (TextPart(turn.refusal),)  # the next run must see it
+        refused = (TextPart(turn.refusal),) if turn.refusal and not turn.text else ()  # the next run must see it
         _append_turn(state, (*parts, *refused), turn.dialect)
         _take_text(spec, state, turn, met, output_problem or "")
 
@@ -139,9 +140,10 @@ def _take_calls(
     resolutions: Mapping[int, Resolution],
     approvals: Mapping[int, Verdict],
 ) -> None:
-    exhausted = state.invalid_retries >= spec.max_invalid_retries
-    failure = _failure(invalid, resolutions, exhausted)
-    feedback = {p: r.feedback for p, r in resolutions.items() if isinstance(r, RetryTurn)}
+    failure, feedback = None, dict[int, str]()
+    if resolutions:
+        failure = _failure(invalid, resolutions, state.invalid_retries >= spec.max_invalid_retries)
+        feedback = {p: r.feedback for p, r in resolutions.items() if isinstance(r, RetryTurn)}
     if failure is None and not feedback:
         if resolutions:
             # The history has the repaired call, because providers pair a call and its result by name too.
@@ -207,7 +209,7 @@ def _take_text(spec: RunSpec, state: RunState, turn: ModelTurn, met: str | None,
 
 
 def _why_text_ends(turn: ModelTurn) -> str:
-    if not turn.text and turn.refusal:
+    if turn.refusal and not turn.text:
         return "the model refused"
     if turn.finish_reason == "length":
         return "the model's answer was cut off at max_tokens"

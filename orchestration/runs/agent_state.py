@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, cast
 
 from understudy.errors import ProtocolViolation
-from understudy.orchestration.agent.feed_checks import check_results, check_turn
+from understudy.orchestration.agent.feed_checks import check_turn, fault_of_result
 from understudy.orchestration.agent.next_step import admit, check_turn_is_due, current_round
 from understudy.orchestration.agent.rounds import close_if_complete, end_if_failed, put_in_doubt
 from understudy.orchestration.agent.rulings import unguarded, unreviewed
@@ -16,7 +16,7 @@ from understudy.orchestration.agent.steps import CallModel
 from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.context.budget import Spending, narrowed
 from understudy.vocabulary.context.overlays import SessionOverlay
-from understudy.vocabulary.messages import ModelTurn, ToolCall
+from understudy.vocabulary.messages import ModelTurn, ToolCall, ToolResult
 from understudy.vocabulary.runs.callbacks import ACCEPTED
 
 from .events import (
@@ -66,6 +66,8 @@ class AgentLineState(LineState):
     def __init__(self, definition: RunSpec, definitions: Lookup = unknown, account: Account | None = None) -> None:
         super().__init__()
         self._live = account
+        if account is not None:
+            self.account = account
         self.definition = definition
         self._definitions = definitions
         self.machine: AgentRun | None = None
@@ -151,6 +153,11 @@ class AgentLineState(LineState):
         return "" if self.results else "ask"
 
     @property
+    def has_open_calls(self) -> bool:
+        """Whether calls of the round are due."""
+        return bool(self._open)
+
+    @property
     def open_calls(self) -> list[ToolCall]:
         """Calls of the round that are due."""
         return list(self._open.values())
@@ -164,7 +171,7 @@ class AgentLineState(LineState):
             if self._open or self.under_way:
                 self._open, self.under_way = {}, {}
             return
-        if round_.is_complete() and not (watched and unreviewed(round_)):
+        if round_.results and round_.is_complete() and not (watched and unreviewed(round_)):
             if watched:
                 end_if_failed(self.definition, state)
             if state.phase == "tools":  # no call of it may run, or all that may were cut off
@@ -193,9 +200,7 @@ class AgentLineState(LineState):
     # --- the beginning
 
     def _accept(self, event: Accepted) -> None:
-        if self._live is not None:
-            self.account = self._live
-        else:
+        if self._live is None:
             self.account = Tally(Spending(budget=narrowed(self.definition.budget, event.budget)))
         self.accepted = event
         self.session = SessionOverlay(event.session)
@@ -298,7 +303,8 @@ class AgentLineState(LineState):
 
     def _round_began(self, event: RoundBegan) -> None:
         state = (self.machine or self.running).state
-        admit(self.definition, state, self.account, current_round(self.definition, state, "a round that began"))
+        round_ = state.round or current_round(self.definition, state, "a round that began")
+        admit(self.definition, state, self.account, round_)
         self._look()
 
     def _guarded(self, event: CallsGuarded) -> None:
@@ -315,7 +321,8 @@ class AgentLineState(LineState):
 
     def _result_came(self, event: ResultCame) -> None:
         call_id = event.result.call_id
-        check_results([event.result])
+        if fault := fault_of_result(event.result):
+            raise TypeError(f"the result of call {call_id!r}{fault}")
         if call_id not in self._open:
             self._check_open("a result", call_id)
         self.results[call_id] = event
@@ -339,10 +346,12 @@ class AgentLineState(LineState):
             given = list(results.values())
             if len(given) > 1:
                 given = [results[call.id] for call in state.round.calls if call.id in results]
+            found: list[ToolResult] = []
             for each in given:
                 if each.changes is not None:
                     self.lay(each.changes)
-            machine.checked_results([each.result for each in given])
+                found.append(each.result)
+            machine.checked_results(found)
         if state.round is not None or self._open or self.under_way:
             self._look()
 

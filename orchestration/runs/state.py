@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, cast
 
 from understudy.errors import BudgetExceeded, ProtocolViolation
 from understudy.vocabulary.context.account import Account, copy_of
@@ -48,6 +48,8 @@ class Tally(Account):
     """The account of a run that is replayed: it has what the events say, and limits nothing."""
 
     __slots__ = ("_estimates",)
+
+    is_live = False
 
     def __init__(self, figures: Spending | None = None) -> None:
         super().__init__("", None, Spending() if figures is None else figures)
@@ -162,8 +164,8 @@ class LineState(ABC):
             self._check_first(kind)
         told = 0 if context is None else len(context.news)
         handler = self.table.get(kind)
-        if isinstance(self.account, Tally):  # that of a live run was charged
-            self._count(event, self.account, handler)
+        if not self.account.is_live:
+            self._count(event, cast(Tally, self.account), handler)
         elif handler is not None:
             handler(self, event)
         if told and self.context is not None:
@@ -197,7 +199,7 @@ class LineState(ABC):
     @property
     def is_live(self) -> bool:
         """Whether the account is that of a live run, which what happens has charged already."""
-        return not isinstance(self.account, Tally)
+        return self.account.is_live
 
     def go_live(self, open_account: OpenAccount) -> None:
         """Count with an account of a live run from here on, which begins with what the events say."""

@@ -31,6 +31,7 @@ from understudy.actors.runs.group_actor import GroupRunActor
 from understudy.actors.runs.group_record import GroupRunRecord
 from understudy.actors.runs.ownership import AbandonedWork
 from understudy.actors.runs.record import RunRecord
+from understudy.actors.runs.run_actor import AgentRunActor
 from understudy.actors.runs.turns import RunTurns
 from understudy.actors.runs.watchdog import Watchdog
 from understudy.actors.system import run_crashes, run_endings
@@ -190,7 +191,8 @@ REPLACED: list[tuple[Any, str]] = [
     (CallbackDispatcher, "ruling_of"),
     (GroupRunRecord, "lay_changes"),
     (outcomes, "done_outcome"),
-    (RunTurns, "_handle"),
+    (RunTurns, "_note_time"),
+    (AgentRunActor, "take_message"),
     (GroupRunActor, "_report"),
     (GroupRunActor, "_take_due"),
     (GroupRunActor, "_take_end"),

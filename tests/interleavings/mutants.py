@@ -155,7 +155,7 @@ MUTANTS = (
         "rings_once",
         (models.result_against_alarm,),
         RunTurns,
-        "_handle",
+        "_note_time",
         (("self.mailbox.alarm, self.mailbox.alarm_at = None, inf", "pass"),),
     ),
     Mutant("lent_without_lock", (models.claim_against_grow,), ThreadPool, "submit", UNLOCKED),

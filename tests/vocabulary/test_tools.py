@@ -527,3 +527,25 @@ def test_a_tool_of_an_instance_keeps_its_isolation() -> None:
             return 1
 
     assert Till().count.isolation == "caller"
+
+
+PLAIN: dict[type | str, bool] = {
+    int: True,
+    bool: True,
+    "str": True,
+    "float": False,  # a class of this module's, below
+    "list[int]": False,
+    types.SimpleNamespace: False,
+    "Positive": False,
+}
+
+
+@pytest.mark.parametrize("annotation", PLAIN, ids=str)
+def test_only_arguments_of_plain_types_are_known_to_be_checked_by_no_code_of_users(annotation: type | str) -> None:
+    def look(ctx: ToolContext, plain: int, sku: object) -> str:
+        raise NotImplementedError
+
+    own = types.FunctionType(look.__code__, {**globals(), "float": types.SimpleNamespace})
+    own.__annotations__ = {**look.__annotations__, "sku": annotation}
+
+    assert as_tool(own).signature.is_plain is PLAIN[annotation]

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from math import inf
-from typing import Any
+from typing import Any, ClassVar
 
 from understudy.errors import BudgetExceeded
 from understudy.vocabulary.checks import UNSET, Unset
@@ -46,6 +46,9 @@ class Account:
         "_spending",
         "_within",
     )
+
+    is_live: ClassVar[bool] = True
+    """Whether what happens charges it; that of a run that is replayed has what its events say."""
 
     def __init__(self, owner: str, model: str | None, spending: Spending, within: Account | None = None) -> None:
         self._owner = owner
@@ -92,9 +95,9 @@ class Account:
     def keep_in(self, spending: Spending) -> None:
         """Count in `spending` from now on."""
         with self._lock:
-            for name in Spending.__slots__:
-                setattr(spending, name, getattr(self._spending, name))
-            self._spending = spending
+            before, self._spending = self._spending, spending
+            spending.usage, spending.cost, spending.all_turns = before.usage, before.cost, before.all_turns
+            spending.tool_calls, spending.seconds, spending.budget = before.tool_calls, before.seconds, before.budget
 
     # --- spending
 
@@ -170,7 +173,7 @@ class Account:
         self._ahead = None
 
     def _cost_of(self, usage: Usage) -> int | None:
-        price = self._price if isinstance(self._price_now, Unset) else self._price_now
+        price = self._price if self._price_now is UNSET else self._price_now
         return None if price is None else price.cost_of(usage)
 
     def charge(self, usage: Usage = NO_USAGE, cost: int | None = 0, *, turns: int = 0, tool_calls: int = 0) -> None:

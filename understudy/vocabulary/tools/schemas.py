@@ -131,7 +131,7 @@ def check_arguments(signature: Described, name: str, arguments: JsonObject) -> d
             if first is None:
                 raise
             raise BadArguments(_explain(name, first)) from first
-    return {p.name: getattr(checked, PREFIX + p.name) for p in signature.parameters}
+    return {field.removeprefix(PREFIX): value for field, value in vars(checked).items()}
 
 
 def with_json_read(given: JsonObject, error: ValidationError) -> JsonObject | None:

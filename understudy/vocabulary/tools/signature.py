@@ -29,6 +29,7 @@ class Signature:
         "_spec",
         "context_parameter",
         "function",
+        "is_plain",
         "parameters",
         "receiver",
         "wants_deps",
@@ -42,6 +43,8 @@ class Signature:
         self.wants_deps = False
         """Whether the context is annotated with a type of deps."""
         self.parameters: list[inspect.Parameter] = []
+        self.is_plain = True
+        """Whether no code of users checks the arguments, which could hang."""
         self._made: tuple[type[BaseModel], JsonObject] | None = None
         self._documentation: Documentation | None = None
         self._spec: ToolSpec | None = None
@@ -65,6 +68,7 @@ class Signature:
             raise TypeError(f"{where} has no type annotation, which tells the model what to pass")
         else:
             self.parameters.append(parameter)
+            self.is_plain = self.is_plain and _is_plain(parameter.annotation, names)
 
     def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
         """Not copied or pickled with its function: the copy makes its own signature."""
@@ -97,7 +101,7 @@ class Signature:
         Raises:
             TypeError: a parameter's type has no JSON Schema.
         """
-        return self._build(name)[0]
+        return (self._made or self._build(name))[0]
 
     def schema(self, name: str) -> JsonObject:
         """Return the JSON Schema of the arguments; built on first use, with the model."""
@@ -133,6 +137,15 @@ def _parameters_of(function: Callable[..., object], name: str) -> list[inspect.P
 def _is_receiver(parameter: inspect.Parameter) -> bool:
     # A decorator inside a class sees a plain function; only the name tells that it is a method.
     return parameter.name in ("self", "cls") and parameter.annotation is parameter.empty
+
+
+PLAIN = {"str": str, "int": int, "float": float, "bool": bool}
+
+
+def _is_plain(annotation: object, names: Mapping[str, object]) -> bool:
+    if isinstance(annotation, str):  # from __future__ import annotations
+        return annotation in PLAIN and annotation not in names
+    return any(annotation is plain for plain in PLAIN.values())
 
 
 def _is_context(annotation: object, names: Mapping[str, object]) -> bool:
