@@ -6,15 +6,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from logging import ERROR
 from typing import TYPE_CHECKING, Protocol, TypeVarTuple
 
 from understudy.diagnostics import emit
 from understudy.errors import (
     AgentCrashed,
-    BadReply,
-    ProviderError,
     ProviderTimeout,
     RunCancelled,
     RunTimedOut,
@@ -22,9 +20,7 @@ from understudy.errors import (
     in_words,
 )
 from understudy.orchestration import Agent
-from understudy.orchestration.agent.feed_checks import fault_of_turn
 from understudy.vocabulary.checks import Unset
-from understudy.vocabulary.messages import ModelTurn
 from understudy.vocabulary.models import DEFAULT_IDLE_TIMEOUT, streamed_timeout_of, timeout_of
 
 if TYPE_CHECKING:
@@ -53,40 +49,6 @@ def timed_out(record: RunView) -> RunTimedOut:
         f"run {record.run_id} of {named(record.runner)} passed its deadline while {record.doing or 'it began'}",
         run_id=record.run_id,
     )
-
-
-def model_failure(record: AgentRunView, error: BaseException) -> ProviderError:
-    """Make the error of a model object that failed in a way of its own."""
-    model = type(record.agent.current_model).__name__
-    return ProviderError(
-        f"the model of agent {record.agent.id!r} failed: {in_words(error)}",
-        provider=model,
-        retryable=isinstance(error, (ConnectionError, TimeoutError)),
-    )
-
-
-def checked_turn(record: AgentRunView, returned: object) -> ModelTurn:
-    """Return what a model object returned, if it is a turn.
-
-    Raises:
-        BadReply: it is none, or something in it has another type.
-    """
-    fault = fault_of_turn(returned)
-    if not fault and isinstance(returned, ModelTurn):
-        return returned
-    model = type(record.agent.current_model).__name__
-    hint = ""
-    if isinstance(returned, Coroutine):
-        returned.close()  # else Python warns that nobody awaited it
-        hint = "; write complete as a plain function, not async def"
-    raise BadReply(f"the model of agent {record.agent.id!r} ({model}) returned no turn: {fault}{hint}", provider=model)
-
-
-def bad_stream(record: AgentRunView, fault: str, *, cut_off: bool = False) -> BadReply:
-    """Make the error of a model object whose `stream` gives no turn; `fault` says what came and what was expected."""
-    model = type(record.agent.current_model).__name__
-    text = f"the model of agent {record.agent.id!r} ({model}) streamed no turn: {fault}"
-    return BadReply(text, provider=model, retryable=cut_off)
 
 
 NO_DEPS = "the run was given no deps="

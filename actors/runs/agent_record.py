@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from understudy.orchestration.agent.spec import RunSpec
     from understudy.orchestration.definitions.port import ResumeOptions, RunOptions
     from understudy.orchestration.definitions.sub_agent import SubAgent
-    from understudy.orchestration.runs.agent_state import AgentLineState
+    from understudy.orchestration.runs.state import AgentLineState
 
 BY = "compaction"
 """Who dropped a turn, where a callback's name stands otherwise."""

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, cast
 
-from understudy.actors.run_view.errors import (
-    bad_stream,
-    checked_turn,
-    model_failure,
-    model_timeout,
-    safely,
-    streamed_time,
-)
+from understudy.actors.run_view.errors import model_time, model_timeout, safely, streamed_time
 from understudy.actors.run_view.log import Retried, RunLog
 from understudy.actors.run_view.shown_turn import ShownTurn
 from understudy.actors.run_view.tracebacks import let_go
-from understudy.errors import ContextOverflow, ProviderError, ProviderTimeout, RunTimedOut, UnderstudyError, in_words
-from understudy.orchestration.agent.feed_checks import fault_of_usage
+from understudy.errors import (
+    BadReply,
+    ContextOverflow,
+    ProviderError,
+    ProviderTimeout,
+    RunTimedOut,
+    UnderstudyError,
+    in_words,
+)
+from understudy.orchestration.agent.feed_checks import fault_of_turn, fault_of_usage
 from understudy.orchestration.agent.steps import CallModel
 from understudy.orchestration.runs import events as e
 from understudy.orchestration.streaming.turn_assembler import TurnAssembler
@@ -74,9 +75,8 @@ class TurnScope(Scope):
             self.log.note(Retried(what="model", attempt=attempt, wait=wait, error=error, turn=self.turn))
 
 
-def model_of(record: AgentRunRecord) -> Model:
+def model_of(record: AgentRunRecord, model: Model | ModelName) -> Model:
     """Return the model of a run's agent; a string names one, whose client may be made now."""
-    model = record.agent.current_model
     if not isinstance(model, ModelName):
         return model
     try:
@@ -98,6 +98,13 @@ def resolved_model(model: Model | ModelName) -> Model:
 
         return resolve(model)
     return model
+
+
+def usual_time(run: WorkingRun, model: Model | ModelName) -> float | None:
+    """Return how many seconds a request for a whole turn may take; None for no limit."""
+    if model is not run.timed_model:
+        run.timed_model, run.model_time = model, model_time(run.agent)
+    return run.model_time
 
 
 def scope_of_turn(record: AgentRunRecord, turn: int, limit: float | None, is_in_pieces: bool) -> TurnScope:
@@ -141,6 +148,40 @@ def ask_model(record: AgentRunRecord, epoch: int, model: Model, request: ModelRe
         raise failure from error
     finally:
         leave_scope(token)
+
+
+def model_failure(record: AgentRunRecord, error: BaseException) -> ProviderError:
+    """Make the error of a model object that failed in a way of its own."""
+    model = type(record.agent.current_model).__name__
+    return ProviderError(
+        f"the model of agent {record.agent.id!r} failed: {in_words(error)}",
+        provider=model,
+        retryable=isinstance(error, (ConnectionError, TimeoutError)),
+    )
+
+
+def checked_turn(record: AgentRunRecord, returned: object) -> ModelTurn:
+    """Return what a model object returned, if it is a turn.
+
+    Raises:
+        BadReply: it is none, or something in it has another type.
+    """
+    fault = fault_of_turn(returned)
+    if not fault and isinstance(returned, ModelTurn):
+        return returned
+    model = type(record.agent.current_model).__name__
+    hint = ""
+    if isinstance(returned, Coroutine):
+        returned.close()  # else Python warns that nobody awaited it
+        hint = "; write complete as a plain function, not async def"
+    raise BadReply(f"the model of agent {record.agent.id!r} ({model}) returned no turn: {fault}{hint}", provider=model)
+
+
+def bad_stream(record: AgentRunRecord, fault: str, *, cut_off: bool = False) -> BadReply:
+    """Make the error of a model object whose `stream` gives no turn; `fault` says what came and what was expected."""
+    model = type(record.agent.current_model).__name__
+    text = f"the model of agent {record.agent.id!r} ({model}) streamed no turn: {fault}"
+    return BadReply(text, provider=model, retryable=cut_off)
 
 
 class _StreamedTurn:
@@ -306,12 +347,12 @@ class AskModel(Work):
             ruling = moments.ask("before_model_call", request.turn, request)
             if ruling is not None:
                 return (e.RunRuled("before_model_call", ruling),)
-        turn = run.unfed
-        model = model_of(run) if turn is None else None
+        own, turn = run.agent.current_model, run.unfed
+        model = model_of(run, own) if turn is None else None
         try:
             is_read = run.streams or run.log.has_listeners
             in_pieces = is_read and can_stream(model) and not run.holds_turns
-            limit = streamed_time(run.agent) if in_pieces else run.model_time()
+            limit = streamed_time(run.agent) if in_pieces else usual_time(run, own)
             scope = scope_of_turn(run, request.turn, limit, in_pieces)
             deadline = first_deadline(scope, model)
         except BaseException as error:  # of a property of the model object
@@ -357,7 +398,7 @@ class SumUp(Work):
     def do(self) -> Events:
         run, step = self.run, self.step
         other = None if step.compaction is None else step.compaction.other_model
-        model = model_of(run) if other is None else resolved_model(other)
+        model = model_of(run, run.agent.current_model) if other is None else resolved_model(other)
         answer = summary(run, self.epoch, model, step.request, is_own=other is None)
         if isinstance(answer, BaseException):
             let_go(answer)

@@ -26,7 +26,7 @@ from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.agent.turns import refusals, refused_by
 from understudy.orchestration.definitions.sub_agent import SubAgent
 from understudy.orchestration.runs import events as e
-from understudy.orchestration.runs.agent_state import AgentLineState
+from understudy.orchestration.runs.state import AgentLineState
 from understudy.orchestration.supervision.call_time import CallDeadlines
 from understudy.vocabulary.messages import ModelTurn, ToolCall, ToolResult
 
@@ -109,7 +109,7 @@ class AgentRunActor(WorkingRun):
         self._asks_of_doubt = True
         """Whether the tools of calls in doubt are to be asked in this stay."""
         self.overflow = None
-        self._timed_model, self._model_time = None, None
+        self.timed_model, self.model_time = None, None
         self.state = AgentLineState(self.agent.run_spec, account=self.account)
         if self.machine is None:
             self.state.apply(

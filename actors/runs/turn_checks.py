@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, TypedDict, TypeVar, cast
 
 from understudy.diagnostics import emit
 from understudy.errors import RunError, in_words
-from understudy.orchestration.agent.rounds import calls_of, repaired, with_ids
 from understudy.orchestration.agent.steps import (
     FailRun,
     InvalidCall,
@@ -26,7 +25,7 @@ from understudy.orchestration.agent.steps import (
     StopRun,
     Verdict,
 )
-from understudy.orchestration.agent.turns import may_end
+from understudy.orchestration.agent.turns import calls_of, may_end, repaired, with_ids
 from understudy.orchestration.agent.typed_answers import answer_in, final_call
 from understudy.orchestration.definitions.agent_rules import InvalidCallRule, resolved
 from understudy.orchestration.supervision.call_time import GRACE

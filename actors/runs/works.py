@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from understudy.actors.cells.mailbox import Fate
 from understudy.actors.memory.conversations import MemoryFailed
-from understudy.actors.run_view.errors import model_time, timed_out
+from understudy.actors.run_view.errors import timed_out
 from understudy.actors.threads.pool import start_next_thread
 from understudy.actors.threads.promise import Promise
 from understudy.actors.tools.executor import LentTurn, checked_arguments, execute
@@ -55,20 +55,14 @@ Events = Sequence[e.RunEvent]
 class WorkingRun(RunTurns, AgentRunRecord):
     """A run of an agent that hears what comes of its works."""
 
-    __slots__ = ("_model_time", "_timed_model", "overflow")
+    __slots__ = ("model_time", "overflow", "timed_model")
 
     overflow: ContextOverflow | None
     """Why the model refused the last request."""
-    _timed_model: object
-    """The model that `_model_time` is of: an override may exchange it between two turns."""
-    _model_time: float | None
-
-    def model_time(self) -> float | None:
-        """Return how many seconds a request for a whole turn may take; None for no limit."""
-        own = self.agent.current_model
-        if own is not self._timed_model:
-            self._timed_model, self._model_time = own, model_time(self.agent)
-        return self._model_time
+    timed_model: object
+    """The model that `model_time` is of: an override may exchange it between two turns."""
+    model_time: float | None
+    """Seconds that a request for a whole turn may take; None for no limit."""
 
 
 R = TypeVar("R", bound=RunTurns)

@@ -19,10 +19,11 @@ from understudy.vocabulary.runs.callbacks import (
     Skip,
 )
 
-from .rounds import check_verdicts, cut_short, error_result, question_of, repair, verdict_on
+from .rounds import cut_short, error_result, repair
 from .spec import RunSpec
-from .state import Failure, RunState, ToolRound, count_turn
+from .state import Failure, RunState, ToolRound
 from .steps import RepairCall, Verdict
+from .turns import check_verdicts, count_turn, question_of, verdict_on
 
 ENDING = (OverrideResponse, Abort)
 """Actions that end a run, at whatever point."""

@@ -56,21 +56,12 @@ from .pauses import (
     take_answers,
     waits_for_person,
 )
-from .rounds import (
-    close_if_complete,
-    cut_calls,
-    cut_off,
-    end_if_failed,
-    find_invalid,
-    settle_doubts,
-    take_decisions,
-    take_results,
-)
+from .rounds import close_if_complete, cut_calls, cut_off, end_if_failed, settle_doubts, take_decisions, take_results
 from .rulings import Ruling, end_run, guard_calls, replace_turn, review_results, unguarded, unreviewed
 from .spec import RunSpec
 from .state import PausedChild, RunState, ToolRound, Transcript, check_answered
 from .steps import InvalidCall, Resolution, Step, Verdict
-from .turns import take_turn
+from .turns import find_invalid, take_turn
 from .typed_answers import answer_in
 
 
@@ -237,7 +228,7 @@ class AgentRun:
     ) -> None:
         if self.state.context is not None and take_context_turn(self.spec, self.state, self._account, turn):
             return
-        usage = counted(self._account, self.spec, self.state, turn)  # before the turn is in the history
+        usage = self._usage_of(turn)  # before the turn is in the history
         before = len(self.state.messages)
         take_turn(self.spec, self.state, turn, problems, resolutions, approvals, met, output_problem)
         self._account.charge_turn(usage)
@@ -283,11 +274,14 @@ class AgentRun:
 
     def prepay(self, turn: ModelTurn) -> None:
         """Count a turn that is fed later, when the run goes on; it is not counted again then."""
-        self._account.prepay(counted(self._account, self.spec, self.state, turn))
+        self._account.prepay(self._usage_of(turn))
 
     def is_prepaid(self, turn: ModelTurn) -> None:
         """Note of a loaded run that a turn was counted by `prepay` before the run was saved."""
-        self._account.is_prepaid(counted(self._account, self.spec, self.state, turn))
+        self._account.is_prepaid(self._usage_of(turn))
+
+    def _usage_of(self, turn: ModelTurn) -> Usage:
+        return counted(self.spec, self.state, turn) if self._account.counts_tokens() else turn.usage
 
     def write_off(self, turn: ModelTurn | None) -> None:
         """Count a model call that will not be fed, because the run ended first.
@@ -302,7 +296,7 @@ class AgentRun:
         if due is not None:
             charge_summary(self.spec, self._account, due.request, turn)
         else:
-            lost = counted(self._account, self.spec, self.state, turn or ModelTurn(()))
+            lost = self._usage_of(turn or ModelTurn(()))
             self._account.charge_turn(lost)
 
     # --- what callbacks decide
@@ -321,7 +315,7 @@ class AgentRun:
         check_ruling(ruling)
         if self.state.context is not None and due_summary(self.spec, self.state) is not None:
             raise ProtocolViolation("a ruling about the answer to a request for a summary, which callbacks do not see")
-        usage = counted(self._account, self.spec, self.state, turn)
+        usage = self._usage_of(turn)
         replace_turn(self.spec, self.state, turn, ruling)
         self._account.charge_turn(usage)
 

@@ -20,7 +20,7 @@ from understudy.errors import (
 from understudy.orchestration.agent.context_state import ContextState
 from understudy.orchestration.agent.spec import DEFAULT_MAX_OUTPUT_RETRIES
 from understudy.vocabulary.context.budget import Spending
-from understudy.vocabulary.messages import Message, ModelTurn, ToolCall, ToolResult
+from understudy.vocabulary.messages import Message, ToolCall, ToolResult
 from understudy.vocabulary.runs.outcomes import Decision, Pause
 
 Phase: TypeAlias = Literal["model", "tools", "input", "incomplete", "bad_output", "done", "failed"]
@@ -337,10 +337,3 @@ def count_new(before: Sequence[Message], now: Sequence[Message]) -> int:
         if before[-kept:] == now[:kept]:
             return len(now) - kept
     return len(now)
-
-
-def count_turn(state: RunState, turn: ModelTurn) -> None:
-    """Count one model call."""
-    state.turns += 1
-    state.finish_reason = turn.raw_finish_reason
-    state.model, state.response_id, state.request_id = turn.model, turn.response_id, turn.request_id

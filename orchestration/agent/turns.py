@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from itertools import count
 
 from understudy.errors import ProtocolViolation
-from understudy.vocabulary.messages import Message, MetadataPart, ModelTurn, Part, TextPart, ToolCall, user_message
-from understudy.vocabulary.tools.questions import MARK, is_question, question_in
-
-from .rounds import (
-    calls_of,
-    check_verdicts,
-    cut_calls,
-    find_invalid,
-    open_round,
-    repair,
-    repaired,
-    resolutions_for,
-    unrun_results,
-    with_ids,
+from understudy.vocabulary.messages import (
+    Message,
+    MetadataPart,
+    ModelTurn,
+    Part,
+    TextPart,
+    ToolCall,
+    ToolResult,
+    user_message,
 )
+from understudy.vocabulary.tools.questions import MARK, QUESTION, is_question, question_in
+
+from .rounds import cut_calls, error_result, repair
 from .spec import RunSpec
-from .state import Failure, RunState, ToolRound, count_turn
-from .steps import FailRun, InvalidCall, RepairCall, Resolution, RetryTurn, StopRun, Verdict
+from .state import Failure, RunState, ToolRound
+from .steps import FailRun, InvalidCall, RepairCall, Resolution, RetryTurn, SkipCall, StopRun, Verdict
 from .typed_answers import UNENDED, answer_in, final_call, no_criterion_met, refuse_text, take_final_call, why_not
 
+PEER_NOT_RUN = "Not run: another tool call of the same turn was invalid."
 NO_QUESTION = f"{MARK!r} must be followed by a question. Ask it, or give your answer without this mark."
 
 
@@ -225,3 +226,207 @@ def _no_answer(turn: ModelTurn) -> str:
     if turn.finish_reason == "other":
         return f"the model's turn did not come to a known end ({word}), so that what it says is no answer"
     return f"the provider blocked the model's turn ({word}); there is no answer"
+
+
+def count_turn(state: RunState, turn: ModelTurn) -> None:
+    """Count one model call."""
+    state.turns += 1
+    state.finish_reason = turn.raw_finish_reason
+    state.model, state.response_id, state.request_id = turn.model, turn.response_id, turn.request_id
+
+
+# --- the calls of a turn: their ids, whether they are valid, resolutions, approvals
+
+
+def with_ids(parts: tuple[Part, ...], turn: int) -> tuple[Part, ...]:
+    """Give a new id to each call whose id is empty, repeats that of an earlier call, or cannot be written as UTF-8."""
+    taken = {
+        part.id for part in parts if type(part) is ToolCall
+    }  # later ids too: a new id must not take one of a provider's
+    if not taken:  # as in every turn that answers
+        return parts
+    seen: set[str] = set()
+    fixed: list[Part] = []
+    changed = False
+    for position, part in enumerate(parts):
+        if type(part) is ToolCall:
+            if not part.id or part.id in seen or not (part.id.isascii() or _can_be_saved(part.id)):
+                id = _new_id(f"call-{turn}-{position}", taken)
+                part = ToolCall(id, part.name, part.arguments, part.bad_arguments, True, part.signature)
+                taken.add(part.id)
+                changed = True
+            seen.add(part.id)
+        fixed.append(part)
+    return tuple(fixed) if changed else parts
+
+
+def _can_be_saved(id: str) -> bool:
+    return id.encode("utf-8", "replace").decode() == id
+
+
+def _new_id(id: str, taken: Container[str]) -> str:
+    while id in taken:
+        id += "-again"
+    return id
+
+
+def find_invalid(
+    allowed: frozenset[str], calls: Iterable[ToolCall], problems: Mapping[int, str], cut: Container[int] = ()
+) -> tuple[InvalidCall, ...]:
+    """Return the calls that cannot run: names not allowed, arguments not a JSON object, and those in `problems`.
+
+    `cut` are the positions of the calls that were cut off, as `cut_calls` returns them.
+    """
+    found: list[InvalidCall] = []
+    for position, call in enumerate(calls):
+        if call.name not in allowed:
+            found.append(InvalidCall(position, call, "unknown_tool", _unknown(call.name, allowed)))
+        elif position in cut:
+            found.append(InvalidCall(position, call, "bad_json", _cut_off(call)))
+        elif call.bad_arguments is not None:
+            found.append(InvalidCall(position, call, "bad_json", _not_json(call)))
+        elif position in problems:
+            found.append(InvalidCall(position, call, "bad_arguments", problems[position]))
+    return tuple(found)
+
+
+def _unknown(name: str, allowed: frozenset[str]) -> str:
+    if not allowed:
+        return f"there is no tool {name!r}; no tools can be called now"
+    near = get_close_matches(name, allowed, 1)
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    return f"there is no tool {name!r}{hint}; the tools are: {', '.join(sorted(allowed))}"
+
+
+def _cut_off(call: ToolCall) -> str:
+    got = f", got: {_short(call.bad_arguments)}" if call.bad_arguments else ""
+    return (
+        f"the call of {call.name!r} was cut off at the limit of tokens (max_tokens) and did not run, because its arguments may "
+        f"be incomplete; call it again, with less text in the turn{got}"
+    )
+
+
+def _not_json(call: ToolCall) -> str:
+    return f"the arguments of {call.name!r} must be a JSON object, got: {_short(call.bad_arguments or '')}"
+
+
+def _short(given: str) -> str:
+    return given if len(given) <= 120 else given[:117] + "..."
+
+
+def calls_of(parts: Iterable[Part]) -> tuple[ToolCall, ...]:
+    return tuple([part for part in parts if type(part) is ToolCall])
+
+
+def repaired(parts: tuple[Part, ...], resolutions: Mapping[int, Resolution]) -> tuple[Part, ...]:
+    """Return the parts of a turn, with each call repaired for which there is a `RepairCall`."""
+    repairs = {position: r for position, r in resolutions.items() if isinstance(r, RepairCall)}
+    if not repairs:
+        return parts
+    positions = count()
+    fixed: list[Part] = []
+    for part in parts:
+        if type(part) is ToolCall and (resolution := repairs.get(next(positions))):
+            part = repair(part, resolution)
+        fixed.append(part)
+    return tuple(fixed)
+
+
+def unrun_results(
+    calls: Iterable[ToolCall], invalid: Iterable[InvalidCall], feedback: Mapping[int, str]
+) -> tuple[ToolResult, ...]:
+    """Return a result for every call of a turn that does not run: an invalid call gets the feedback or the reason."""
+    bad = {found.position: found for found in invalid}
+    results: list[ToolResult] = []
+    for position, call in enumerate(calls):
+        if position in bad:
+            words = feedback.get(position, bad[position].reason)
+            results.append(error_result(call, bad[position].kind, words))
+        else:
+            results.append(error_result(call, "not_run", PEER_NOT_RUN))
+    return tuple(results)
+
+
+def open_round(
+    spec: RunSpec,
+    turn: ModelTurn,
+    calls: tuple[ToolCall, ...],
+    invalid: Iterable[InvalidCall],
+    resolutions: Mapping[int, Resolution],
+    approvals: Mapping[int, Verdict],
+) -> ToolRound:
+    """Return the round of a turn's calls: each has a result already, waits for a person, or is to run.
+
+    `calls` are the calls after repair; `resolutions` and `approvals` are keyed by position.
+    """
+    results: dict[str, ToolResult] = {}
+    for bad in invalid:
+        resolution = resolutions.get(bad.position)
+        if isinstance(resolution, RepairCall):
+            continue
+        if isinstance(resolution, SkipCall):
+            results[bad.call.id] = ToolResult(bad.call.id, resolution.reason, error_kind="skipped", name=bad.call.name)
+        else:
+            results[bad.call.id] = error_result(bad.call, bad.kind, bad.reason)
+    if turn.finish_reason == "blocked":
+        why = f"Not run: the provider ended the turn with {turn.raw_finish_reason or 'a block'}."
+        for call in calls:
+            results.setdefault(call.id, error_result(call, "not_run", why))
+    questions: dict[str, str] = {}
+    for call in calls if spec.asks else ():
+        if call.name not in spec.asks or call.id in results:
+            continue
+        question = question_of(call)
+        if question:
+            questions[call.id] = question
+        else:
+            results[call.id] = error_result(call, "bad_arguments", f"{call.name} needs a {QUESTION}: text, not empty")
+    waiting: list[str] = []
+    for position, call in enumerate(calls) if spec.approvals else ():
+        if call.id in results or call.id in questions:
+            continue
+        verdict = verdict_on(spec, call, approvals.get(position, True))
+        if isinstance(verdict, str):
+            results[call.id] = error_result(call, "blocked", verdict)
+        elif verdict:
+            waiting.append(call.id)
+    return ToolRound(calls, tuple(waiting), results, questions)
+
+
+def question_of(call: ToolCall) -> str:
+    """Return the question in a call of `ask_user`; empty if there is none."""
+    given = call.arguments.get(QUESTION)
+    return given.strip() if isinstance(given, str) else ""
+
+
+def verdict_on(spec: RunSpec, call: ToolCall, said: Verdict) -> Verdict:
+    """Return whether a person must agree to a call; `said` is the verdict if the tool's rule is a function.
+
+    Callers pass True if the rule was not evaluated: then a person is asked.
+    """
+    rule = spec.approvals.get(call.name, False)
+    return said if rule is None else rule
+
+
+def check_verdicts(approvals: Mapping[int, Verdict] | Mapping[str, Verdict]) -> None:
+    """Raise for a verdict of another type: None or 0 must not let a call run.
+
+    Raises:
+        TypeError: a verdict is neither a bool nor a text.
+    """
+    for key, verdict in approvals.items():
+        if not isinstance(verdict, (bool, str)):
+            raise TypeError(
+                f"approvals: call {key!r}: expected True, False, or a text that says why the call does not run; "
+                f"got {verdict!r}"
+            )
+
+
+def resolutions_for(
+    spec: RunSpec, invalid: Sequence[InvalidCall], resolutions: Mapping[int, Resolution]
+) -> Mapping[int, Resolution]:
+    """Return the resolutions, plus `FailRun` for each unresolved invalid call of a tool whose errors end the run."""
+    if not invalid:
+        return resolutions
+    ending: dict[int, Resolution] = {bad.position: FailRun() for bad in invalid if spec.raises(bad.call.name)}
+    return {**ending, **resolutions} if ending else resolutions

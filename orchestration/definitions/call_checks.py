@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from understudy.orchestration.agent.rounds import calls_of, cut_calls, error_result, find_invalid
+from understudy.orchestration.agent.rounds import cut_calls, error_result
 from understudy.orchestration.agent.spec import RunSpec
 from understudy.orchestration.agent.steps import InvalidCall
+from understudy.orchestration.agent.turns import calls_of, find_invalid
 from understudy.vocabulary.messages import ModelTurn, ToolCall, ToolResult
 from understudy.vocabulary.tools.definition import Tool
 from understudy.vocabulary.tools.parameters import BadArguments

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 from understudy.orchestration.agent.saved_text import dumped
 from understudy.orchestration.agent.spec import RunSpec
-from understudy.orchestration.runs.agent_state import AgentLineState
 from understudy.orchestration.runs.definitions import Definition, definition_of
 from understudy.orchestration.runs.definitions import text_of as text_of_definition
 from understudy.orchestration.runs.events import CallsDoubted, Changes, ResultsTaken, RunEvent
 from understudy.orchestration.runs.group_state import GroupLineState, MapSpec
 from understudy.orchestration.runs.lines import Entry, as_data, line_of, reader_of, text_of
-from understudy.orchestration.runs.state import Tally
+from understudy.orchestration.runs.state import AgentLineState
+from understudy.orchestration.runs.tally import Tally
 from understudy.vocabulary.context.account import add, grown
 from understudy.vocabulary.context.budget import Spending
 from understudy.vocabulary.context.overlays import SessionOverlay

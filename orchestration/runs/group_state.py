@@ -40,7 +40,8 @@ from .events import (
     RunEvent,
     TakenOver,
 )
-from .state import OF_ALL, Due, Handlers, LineState, Lookup, Tally, handlers, unknown
+from .state import OF_ALL, Due, Handlers, LineState, Lookup, handlers, unknown
+from .tally import Tally
 
 _REPORTS = (ChildDone, ChildFailed, ChildLimited, ChildPaused, ChildSkipped)
 

@@ -25,8 +25,8 @@ from understudy.vocabulary.runs import events as public
 from understudy.vocabulary.runs.outcomes import Incomplete, MoreTurns, Outcome
 
 from . import events as e
-from .agent_state import AgentLineState
 from .group_state import GroupLineState, MapLineState
+from .state import AgentLineState
 
 if TYPE_CHECKING:
     from .lines import Entry  # loads pydantic

@@ -17,9 +17,9 @@ from tests.support.random_runs import Play
 from tests.support.scripts import needs_approval, needs_input
 from tests.support.stores import DictStore
 from understudy.orchestration.runs import events as e
-from understudy.orchestration.runs.agent_state import AgentLineState
 from understudy.orchestration.runs.group_state import GroupLineState, MapLineState
-from understudy.orchestration.runs.state import LineState, Tally
+from understudy.orchestration.runs.state import AgentLineState, LineState
+from understudy.orchestration.runs.tally import Tally
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 from understudy.vocabulary.messages import Usage
 

@@ -20,9 +20,9 @@ from understudy.actors.stores.sessions import SessionCommit
 from understudy.actors.stores.sessions_in_memory import SessionsInMemory
 from understudy.actors.stores.store import Store
 from understudy.orchestration.runs import events as e
-from understudy.orchestration.runs.agent_state import AgentLineState
 from understudy.orchestration.runs.group_state import MapLineState, MapSpec
 from understudy.orchestration.runs.lines import Entry
+from understudy.orchestration.runs.state import AgentLineState
 from understudy.orchestration.runs.words import SIGNALS, WORDS, Teller, error_of, raised_of
 from understudy.testing import FunctionModel, ScriptedModel, calls, says
 from understudy.vocabulary.context.scope import current_scope

@@ -10,7 +10,7 @@ ACTOR = "actors/runs/run_actor.py"
 RUN_MANAGER = "actors/system/run_manager.py"
 TOKENS = "actors/pauses/tokens.py"
 STORED_PAUSES = "actors/pauses/stored_pauses.py"
-CALLS = "orchestration/agent/rounds.py"
+TURNS = "orchestration/agent/turns.py"
 ROUNDS = "orchestration/agent/rounds.py"
 RULINGS = "orchestration/agent/rulings.py"
 SEATS = "actors/cells/seated_cell.py"
@@ -60,8 +60,8 @@ MUTANTS = (
     Mutant(
         "a turn that was paid for is asked for again",
         "actors/runs/model_call.py",
-        "model = model_of(run) if turn is None else None",
-        "model = model_of(run)",
+        "model = model_of(run, own) if turn is None else None",
+        "model = model_of(run, own)",
         (
             "tests/actors/test_callbacks.py::test_a_callback_that_fails_is_asked_again_and_nothing_that_was_done_is_done_twice",
         ),
@@ -118,7 +118,7 @@ MUTANTS = (
     ),
     Mutant(
         "a rule that nobody evaluated lets a call run",
-        CALLS,
+        TURNS,
         "approvals.get(position, True)",
         "approvals.get(position, False)",
         ("tests/orchestration/test_approvals.py",),

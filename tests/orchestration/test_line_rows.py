@@ -34,8 +34,8 @@ from understudy.orchestration.journal.places import LONGEST_NAME, name_of, place
 from understudy.orchestration.journal.put_together import with_changes, without_saved
 from understudy.orchestration.journal.rows import DEFINITION, LINE
 from understudy.orchestration.runs import events as e
-from understudy.orchestration.runs.agent_state import AgentLineState
 from understudy.orchestration.runs.group_state import GroupLineState
+from understudy.orchestration.runs.state import AgentLineState
 from understudy.orchestration.saving.machines import Machine
 from understudy.orchestration.saving.saved_run import SavedRun
 from understudy.providers import ScriptedModel

@@ -25,7 +25,7 @@ from tests.support.machines import (
 )
 from understudy.errors import CallbackAbort, MaxIterationsExceeded, ProtocolViolation, ToolError
 from understudy.orchestration import AgentRun, AwaitInput, RetryTurn, Ruling, RunSpec
-from understudy.orchestration.agent.rounds import PEER_NOT_RUN
+from understudy.orchestration.agent.turns import PEER_NOT_RUN
 from understudy.vocabulary.messages import TextPart, ToolErrorKind, ToolResult, says
 from understudy.vocabulary.runs.callbacks import (
     Abort,

@@ -25,9 +25,8 @@ from understudy.orchestration import RunSpec
 from understudy.orchestration.agent.rulings import Ruling
 from understudy.orchestration.runs import definitions
 from understudy.orchestration.runs import events as e
-from understudy.orchestration.runs.agent_state import AgentLineState
 from understudy.orchestration.runs.lines import Entry, UnknownKind, body_of, event_of, line_of, text_of
-from understudy.orchestration.runs.state import Due
+from understudy.orchestration.runs.state import AgentLineState, Due
 from understudy.testing import calls, says
 from understudy.vocabulary.messages import ToolResult, Usage
 

@@ -24,10 +24,9 @@ from understudy.orchestration.agent.spec import CompactionRule
 from understudy.orchestration.group.child_runs import ChildQueue
 from understudy.orchestration.group.spec import GroupSpec
 from understudy.orchestration.runs import events as e
-from understudy.orchestration.runs.agent_state import AgentLineState
 from understudy.orchestration.runs.group_state import GroupLineState, MapLineState, MapSpec
 from understudy.orchestration.runs.lines import Entry, line_of, text_of
-from understudy.orchestration.runs.state import Due, LineState
+from understudy.orchestration.runs.state import AgentLineState, Due, LineState
 from understudy.orchestration.saving.machines import Machine, begun
 from understudy.testing import says
 from understudy.vocabulary.context.account import Account

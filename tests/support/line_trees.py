@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 
 from understudy.orchestration.agent.spec import RunSpec
 from understudy.orchestration.runs import events as e
-from understudy.orchestration.runs.agent_state import AgentLineState
 from understudy.orchestration.runs.group_state import GroupLineState, MapLineState, MapSpec
 from understudy.orchestration.runs.lines import line_of
+from understudy.orchestration.runs.state import AgentLineState
 from understudy.vocabulary.context import account
 from understudy.vocabulary.context.budget import Spending
 

@@ -47,9 +47,8 @@ from understudy.orchestration.group.parallel_run import ParallelRun
 from understudy.orchestration.journal.line_rows import stored_line
 from understudy.orchestration.runs import definitions
 from understudy.orchestration.runs import events as e
-from understudy.orchestration.runs.agent_state import AgentLineState
 from understudy.orchestration.runs.lines import Entry, line_of, text_of
-from understudy.orchestration.runs.state import Due
+from understudy.orchestration.runs.state import AgentLineState, Due
 from understudy.orchestration.saving.saved_run import SavedRun
 from understudy.vocabulary.context.account import COUNTS, Account, grown
 from understudy.vocabulary.context.budget import Budget, Spending

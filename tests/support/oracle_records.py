@@ -30,7 +30,7 @@ from understudy.orchestration.journal import put_together
 from understudy.orchestration.journal.rows import DEFINITION, LINE
 from understudy.orchestration.runs import events as e
 from understudy.orchestration.runs.group_state import MapSpec
-from understudy.orchestration.runs.state import Tally
+from understudy.orchestration.runs.tally import Tally
 from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.context.budget import Spending
 from understudy.vocabulary.context.overlays import SessionOverlay

@@ -34,9 +34,9 @@ from understudy.actors.runs.run_actor import AgentRunActor
 from understudy.actors.tools.tool_call import Executed, ToolCallTask
 from understudy.diagnostics import BARE
 from understudy.orchestration.runs import events as e
-from understudy.orchestration.runs.agent_state import AgentLineState
 from understudy.orchestration.runs.group_state import GroupLineState
 from understudy.orchestration.runs.lines import Entry, line_of, text_of
+from understudy.orchestration.runs.state import AgentLineState
 from understudy.orchestration.runs.words import RETRY_SCHEDULED, SIGNALS, WORDS, LogLine, Teller, error_of, raised_of
 from understudy.vocabulary.messages import ModelTurn, ToolCall, ToolResult
 from understudy.vocabulary.runs.outcome_data import plain_value

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from understudy.orchestration.agent.spec import RunSpec
-from understudy.orchestration.agent.state import RunState, count_turn
+from understudy.orchestration.agent.state import RunState
+from understudy.orchestration.agent.turns import count_turn
 from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.messages import ModelRequest, ModelTurn, Usage
 from understudy.vocabulary.runs.token_estimates import length_of, request_tokens, tokens_in
@@ -15,10 +16,10 @@ from .summaries import due_summary
 from .view import shown
 
 
-def counted(account: Account, spec: RunSpec, state: RunState, turn: ModelTurn) -> Usage:
-    """Return the usage of a turn that is not in the history yet; estimates missing counts if a budget needs them."""
+def counted(spec: RunSpec, state: RunState, turn: ModelTurn) -> Usage:
+    """Return the usage of a turn that is not in the history yet; estimates missing counts, which a budget needs."""
     usage = turn.usage
-    if (usage.input_tokens is not None and usage.output_tokens is not None) or not account.counts_tokens():
+    if usage.input_tokens is not None and usage.output_tokens is not None:
         return usage
     asked = usage.input_tokens
     if asked is None:
@@ -51,7 +52,7 @@ def take_context_turn(spec: RunSpec, state: RunState, account: Account, turn: Mo
         usage = charge_summary(spec, account, due.request, turn)
         take_summary(spec, state, context, turn, usage)
         return True
-    usage = counted(account, spec, state, turn)
+    usage = counted(spec, state, turn) if account.counts_tokens() else turn.usage
     if not drop_at_window(spec, state, context, turn):
         return False
     count_turn(state, turn)

@@ -14,9 +14,8 @@ from understudy.orchestration import Ruling
 from understudy.orchestration.agent.pauses import sort_answers
 from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.runs import events as e
-from understudy.orchestration.runs.agent_state import AgentLineState
 from understudy.orchestration.runs.lines import Entry, line_of, text_of
-from understudy.orchestration.runs.state import Due
+from understudy.orchestration.runs.state import AgentLineState, Due
 from understudy.vocabulary.context.account import Account, copy_of, grown
 from understudy.vocabulary.context.budget import Spending
 
