@@ -349,7 +349,7 @@ class JournalPart:
         self.path = path
         self.lock = threading.Lock()
         """Held while rows are made and written: those of an earlier work are never written over those of a later one."""
-        self.line = UnwrittenLine()
+        self.line = UnwrittenLine(account)
         self.events: EventCount | None = None
         """Counts the events of the run; made when its first rows are."""
         self.kept: KeptEvents | None = None
@@ -363,7 +363,6 @@ class JournalPart:
         self.texts: dict[str, str] = {}
         """Id of each artifact that was written -> its text."""
         self._account = account
-        account.count_apart()
         self._sent: Sequence[JournalRow] = ()
         """The public events in the transaction of a tool."""
         self.is_flushing = False
@@ -446,9 +445,3 @@ class JournalPart:
     def transaction(self, limit: float) -> ServedTransaction:
         """Return a transaction in the database of the journal; nothing else of this part is written while it is open."""
         return self.journal.transaction(self.lock, limit)
-
-    def spending(self) -> JournalRow:
-        """Return the row of what the run has spent itself by now."""
-        from understudy.orchestration.journal.line_rows import spending_row  # loads pydantic
-
-        return spending_row(*self._account.own())

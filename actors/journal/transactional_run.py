@@ -74,7 +74,7 @@ class RowsOfResult:
             if machine is None or record.phase != "running" or not is_pending:
                 raise Undone(GIVEN_UP)
             rows, count = part.line.rows(machine.spec, early=self._came)
-            rows += [part.spending(), *artifact_rows(record, part)]
+            rows += artifact_rows(record, part)
             texts, part.texts = part.texts, texts
         self._note = partial(self._take, count, texts)
         part.commit_in(sql, rows)

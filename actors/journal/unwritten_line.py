@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
 from understudy.orchestration.runs.events import (
+    NOTHING,
     Accepted,
+    Charged,
     Migrated,
     Opened,
     ResultCame,
     RunEvent,
+    Spent,
     SummaryBegan,
     TurnBegan,
 )
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
     from understudy.orchestration.journal.line_rows import Told
     from understudy.orchestration.journal.rows import JournalRow
     from understudy.orchestration.runs.definitions import Definition
+    from understudy.vocabulary.context.account import Account
 
 QUIET = (Accepted, Migrated, Opened, TurnBegan, SummaryBegan)
 """Events that are written with the next others: after a kill, what they tell is just done again."""
@@ -29,11 +34,16 @@ class UnwrittenLine:
     """The end of the line of one run in its present stay. `rows` and `written` are called under the lock of the run's `JournalPart`.
 
     The turn of the run's actor tells events while another thread writes: what came after its rows were made stays.
+
+    Args:
+        account: of the run; its events tell what that counts from now on.
     """
 
-    __slots__ = ("_early", "_first", "_has_begun", "_told")
+    __slots__ = ("_account", "_early", "_first", "_has_begun", "_told")
 
-    def __init__(self) -> None:
+    def __init__(self, account: Account) -> None:
+        self._account = account
+        account.count_apart()
         self._first = 0
         """The place of the first event that is not written."""
         self._told: list[Told] = []
@@ -50,7 +60,10 @@ class UnwrittenLine:
         """Have the line begin with what `first` returns, unless it has begun."""
         if not self._has_begun:
             self._has_begun = True
-            self.tell(first())
+            event = first()
+            if isinstance(event, Migrated):
+                event = replace(event, in_stay=self._spent())
+            self._told.append((time.time(), event))
 
     def take(self, event: RunEvent, apply: Callable[[RunEvent], object], first: Callable[[], RunEvent]) -> None:
         """Add an event that `apply` has the state of the run take. What `apply` raises leaves no trace of the event."""
@@ -65,8 +78,16 @@ class UnwrittenLine:
                 return self._early.discard(event.result.call_id)
             if isinstance(event, TurnBegan):  # ids of calls come again
                 self._early.clear()
+        told: Spent | None = getattr(event, "spent", None)
+        if told is not None and (spent := self._spent()) != told:
+            event = replace(cast(Charged, event), spent=spent)
         self._told.append((time.time(), event))
         return None
+
+    def _spent(self) -> Spent:
+        """Return what the next event tells."""
+        spent = self._account.take_untold()
+        return NOTHING if spent is None else Spent(spent.usage, spent.cost, spent.all_turns, spent.tool_calls)
 
     def has_early(self, call_id: str) -> bool:
         """Whether the line has the result of a call of the present round that the run has not taken."""
@@ -87,6 +108,8 @@ class UnwrittenLine:
         """
         from understudy.orchestration.journal.line_rows import append_row, definition_row  # loads pydantic
 
+        if (spent := self._spent()) != NOTHING:
+            self._told.append((time.time(), Charged(spent)))
         told: Sequence[Told] = list(self._told)
         if early is not None:
             told = [*told, (time.time(), early)]

@@ -419,7 +419,7 @@ class RunRecord(Ownership, ABC):
 
         part.line.begin(self.first_event)
         rows, count = part.line.rows(self.definition, next_event(self, part))
-        return [*rows, part.spending(), *run_rows(self, part)], count
+        return [*rows, *run_rows(self, part)], count
 
     @property
     def has_session_to_load(self) -> bool:

@@ -28,7 +28,7 @@ from understudy.orchestration.definitions.sub_agent import SubAgent
 from understudy.orchestration.runs import events as e
 from understudy.orchestration.runs.state import AgentLineState
 from understudy.orchestration.supervision.call_time import CallDeadlines
-from understudy.vocabulary.messages import ModelTurn, ToolCall, ToolResult
+from understudy.vocabulary.messages import ModelTurn, Part, ToolCall, ToolResult
 
 from .agent_record import note_changes
 from .callbacks import note_guarded
@@ -112,9 +112,8 @@ class AgentRunActor(WorkingRun):
         self.timed_model, self.model_time = None, None
         self.state = AgentLineState(self.agent.run_spec, account=self.account)
         if self.machine is None:
-            self.state.apply(
-                e.Accepted(self.agent.id, "", self.input if isinstance(self.input, str) else tuple(self.input))
-            )
+            said: str | tuple[Part, ...] = self.input if isinstance(self.input, str) else tuple(self.input)
+            self.state.apply(e.Accepted(self.agent.id, "", said, budget=self.options.budget))
         else:
             self.state.account = self.account
 

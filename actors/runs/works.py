@@ -252,7 +252,7 @@ def write_result(run: AgentRunRecord, epoch: int, executed: Executed, note: Call
             if part.line.has_early(result.call_id):  # its transaction was committed with it
                 return
             rows, count = part.line.rows(machine.spec, early=came)
-            rows += [part.spending(), *artifact_rows(run, part)]
+            rows += artifact_rows(run, part)
         note(result)  # the event is written with the result
         run.through_outage(epoch, partial(part.commit, rows))
         part.line.written(count, came)

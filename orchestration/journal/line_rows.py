@@ -15,17 +15,15 @@ from understudy.orchestration.agent.saved_text import dumped
 from understudy.orchestration.agent.spec import RunSpec
 from understudy.orchestration.runs.definitions import Definition, definition_of
 from understudy.orchestration.runs.definitions import text_of as text_of_definition
-from understudy.orchestration.runs.events import CallsDoubted, Changes, ResultsTaken, RunEvent
+from understudy.orchestration.runs.events import CallsDoubted, Changes, Migrated, ResultsTaken, RunEvent, Spent
 from understudy.orchestration.runs.group_state import GroupLineState, MapSpec
-from understudy.orchestration.runs.lines import Entry, as_data, line_of, reader_of, text_of
+from understudy.orchestration.runs.lines import Entry, line_of, text_of
 from understudy.orchestration.runs.state import AgentLineState
-from understudy.orchestration.runs.tally import Tally
 from understudy.vocabulary.context.account import add, grown
 from understudy.vocabulary.context.budget import Spending
 from understudy.vocabulary.context.overlays import SessionOverlay
-from understudy.vocabulary.json_reading import parse
 
-from .rows import DEFINITION, LINE, SPENDING, JournalRow
+from .rows import DEFINITION, LINE, JournalRow
 
 Rows: TypeAlias = Mapping[tuple[str, str], str]
 """Kind and key of each row of one run -> its body."""
@@ -77,40 +75,6 @@ def append_row(first: int, told: Sequence[Told], next_event: int | None) -> Jour
 
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
-NOTHING = Spending()
-
-
-class SpendingRow(NamedTuple):
-    """What the row of a run says of its spending."""
-
-    own: Spending
-    """All that it had spent when its stay began, and since then what it and runs inside that are over have spent."""
-    before: Spending
-    """All that it had spent when its stay began: the run around it counts only what came since."""
-
-
-def spending_row(own: Spending, before: Spending) -> JournalRow:
-    """Return the row of what a run has spent, as `SpendingRow` says."""
-    figures = [as_data(own)] if before == NOTHING else [as_data(own), as_data(before)]
-    return JournalRow(SPENDING, "", _encode(figures))
-
-
-def spent_in(rows: Rows) -> SpendingRow:
-    """Return what the row of a run says of its spending. Raises `KeyError` without one, and `ValueError`."""
-    figures = cast("list[object]", parse(rows[SPENDING, ""]))
-    own, *before = [Spending(**reader_of(Spending).validate_python(each)) for each in figures]
-    return SpendingRow(own, before[0] if before else Spending())
-
-
-def totals_of(runs: Mapping[str, Rows]) -> dict[str, Spending]:
-    """Return what each of some runs has spent, by path, with the runs inside of it that have rows. Raises as `spent_in`."""
-    spent = {path: spent_in(rows) for path, rows in runs.items() if (SPENDING, "") in rows}
-    totals = {path: each.own for path, each in spent.items()}
-    for path in sorted(totals, key=lambda each: each.count("/"), reverse=True):  # the innermost ones first
-        outer = path.rpartition("/")[0]
-        if path and outer in totals:
-            add(totals[outer], grown(totals[path], spent[path].before))
-    return totals
 
 
 class StoredLine(NamedTuple):
@@ -121,8 +85,14 @@ class StoredLine(NamedTuple):
     """The number of the next public event, as of the last whole append."""
     prints: tuple[str, dict[str, str]] | None
     """The fingerprint of its definition, and the digests of its parts, if these do not follow from the state."""
-    changes: Changes
-    """What calls changed in the session that its row does not have."""
+    before: Spending
+    """All that it had spent when its stay began: the run around it counts only what came since."""
+
+    @property
+    def changes(self) -> Changes:
+        """What calls changed in the session that its row does not have."""
+        session = self.state.session
+        return Changes(dict(session.changes), tuple(sorted(session.removed)))
 
     @property
     def machine(self) -> str:
@@ -135,16 +105,8 @@ class StoredLine(NamedTuple):
         return dumped({**json.loads(text), "fingerprint": fingerprint, "parts": parts})
 
 
-def stored_line(rows: Rows, repeats: Mapping[str, bool], spent: Spending | None = None) -> StoredLine:
+def stored_line(rows: Rows) -> StoredLine:
     """Return what a run has come to by its rows.
-
-    A call that began and has no result is in doubt. It is pending again if its tool may be repeated; otherwise it waits for
-    a decision.
-
-    Args:
-        rows: of the run.
-        repeats: name of a tool -> whether its calls in doubt are just made again.
-        spent: what it has spent, if that matters.
 
     Raises:
         KeyError: a row is missing.
@@ -154,30 +116,54 @@ def stored_line(rows: Rows, repeats: Mapping[str, bool], spent: Spending | None 
     definition = definition_of(rows[DEFINITION, ""])
     kind = AgentLineState if isinstance(definition, RunSpec) else GroupLineState
     state = kind(definition, lambda _: definition)  # type: ignore[arg-type]
-    next_event = 0
+    next_event, before, times = 0, Spending(), list[float]()
     for key in sorted([key for kind, key in rows if kind == LINE]):
         number, _, text = rows[LINE, key].partition("\n")
-        for entry in line_of(text):
-            state.apply(entry.event)
+        for _, at, event in line_of(text):
+            state.apply(event)
+            if isinstance(event, Migrated):
+                before = grown(state.account.spending, _figures(event.in_stay))
+            times.append(at)
         if number:
             next_event = int(number)
             state.session = SessionOverlay({})  # the row of the session has what was changed by now
     if state.machine is None:
         raise ValueError("not a line of events: it does not begin with a run")
-    if isinstance(state, AgentLineState):
-        _put_in_doubt(state, repeats)
-    if spent is not None:
-        assert isinstance(state.account, Tally), "a line that is read is no live run's"
-        state.account.start_with(spent)
-    session = state.session
-    prints = _prints_in(rows[DEFINITION, ""])
-    return StoredLine(state, next_event, prints, Changes(dict(session.changes), tuple(sorted(session.removed))))
+    state.account.add_seconds(max(0.0, times[-1] - times[0]))
+    return StoredLine(state, next_event, _prints_in(rows[DEFINITION, ""]), before)
 
 
-def _put_in_doubt(state: AgentLineState, repeats: Mapping[str, bool]) -> None:
-    """Have the machine take the results that have come, and know which calls were under way when the process died."""
+def _figures(spent: Spent) -> Spending:
+    return Spending(usage=spent.usage, cost=spent.cost, all_turns=spent.turns, tool_calls=spent.tool_calls)
+
+
+def take_in(lines: Mapping[str, StoredLine]) -> None:
+    """Have each of some runs, by path, have spent what the runs inside of it have spent that have lines."""
+    for path in sorted(lines, key=lambda each: each.count("/"), reverse=True):  # the innermost ones first
+        outer = lines.get(path.rpartition("/")[0])
+        if path and outer is not None:
+            inside = lines[path]
+            add(outer.state.account.spending, grown(inside.state.account.spending, inside.before))
+
+
+def put_in_doubt(line: StoredLine, repeats: Mapping[str, bool]) -> StoredLine:
+    """Have a run take the results that have come, and know which calls were under way when its process died.
+
+    Such a call is pending again if its tool may be repeated; otherwise it waits for a decision.
+
+    Args:
+        line: of the run.
+        repeats: name of a tool -> whether its calls in doubt are just made again.
+
+    Returns:
+        The line itself.
+    """
+    state = line.state
+    if not isinstance(state, AgentLineState):
+        return line
     if state.results:
         state.apply(ResultsTaken())
     asked = [call.id for call in state.open_calls if call.id in state.under_way and not repeats.get(call.name, False)]
     if asked:
         state.apply(CallsDoubted(tuple(asked)))
+    return line

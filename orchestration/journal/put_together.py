@@ -22,10 +22,9 @@ from understudy.orchestration.runs.events import Changes
 from understudy.orchestration.saving.machines import loaded, runner_at
 from understudy.orchestration.saving.saved_run import SavedRun
 from understudy.vocabulary.context.artifacts import Artifact
-from understudy.vocabulary.context.budget import Spending
 from understudy.vocabulary.runs.stored_runs import ChangedRun
 
-from .line_rows import Rows, StoredLine, stored_line, totals_of
+from .line_rows import Rows, StoredLine, put_in_doubt, stored_line, take_in
 from .places import place_of_call
 from .rows import ARTIFACT, DEFINITION, RUN, SAVED, SESSION, SavedValue
 
@@ -42,7 +41,7 @@ def put_together(
     *,
     adopt: bool = False,
     migrate: Migrate | None = None,
-    totals: Mapping[str, Spending] | None = None,
+    lines: Mapping[str, StoredLine] | None = None,
 ) -> SavedRun | None:
     """Return a run as it stands in its rows; None if it had not written its first step.
 
@@ -51,31 +50,33 @@ def put_together(
         path: of the run.
         runs: path of each run -> its rows.
         adopt: go on even if the run has another definition.
-        totals: what each run has spent, by path; None to find out.
+        lines: what each run has come to, by path; None to find out.
         migrate: asked for the state of each run here, inside too, that has another definition; then `adopt` says nothing.
 
     Raises:
         SpecChanged: the run has another definition, `adopt` is false, and there is no `migrate`.
         ValueError, KeyError: the rows are not those of a run.
     """
-    rows, totals = runs.get(path, {}), totals_of(runs) if totals is None else totals
-    if (DEFINITION, "") not in rows:
+    if lines is None:
+        lines = {each: stored_line(rows) for each, rows in runs.items() if (DEFINITION, "") in rows}
+        take_in(lines)
+    line = lines.get(path)
+    if line is None:
         return None
+    rows = runs[path]
     saved = SavedRun.from_json(rows[RUN, ""])
     inside = {each[len(path) + 1 :] for each in runs if each.startswith(f"{path}/")}
     places = sorted({each for each in inside if "/" not in each})
     load = _Load(saved, adopt, migrate)
 
     def inside_of(inner: Runner[object], place: str) -> SavedRun | None:
-        return put_together(inner, f"{path}/{place}", runs, adopt=True, migrate=migrate, totals=totals)
+        return put_together(inner, f"{path}/{place}", runs, adopt=True, migrate=migrate, lines=lines)
 
     if isinstance(runner, Agent):
         repeats = {name: tool.idempotent or isinstance(tool, SubAgent) for name, tool in runner.tools_by_name.items()}
-        line = stored_line(rows, repeats, totals[path])
-        machine = _agent(runner, line, repeats, places, load, inside_of)
+        machine = _agent(runner, put_in_doubt(line, repeats), repeats, places, load, inside_of)
     else:
         assert isinstance(runner, (Group, Workflow))
-        line = stored_line(rows, {}, totals[path])
         machine = _group(runner, line, places, load, inside_of)
     artifacts = [Artifact(**json.loads(body)) for (kind, _), body in rows.items() if kind == ARTIFACT]
     session = json.loads(rows[SESSION, ""])

@@ -16,7 +16,7 @@ from understudy.orchestration.saving.saved_run import SavedRun
 from understudy.vocabulary.messages import ToolCall, ToolResult
 from understudy.vocabulary.runs.outcomes import Pause
 
-from .line_rows import Rows, stored_line
+from .line_rows import Rows, put_in_doubt, stored_line
 from .places import key_of_call, place_of_call
 from .rows import DEFINITION, RUN
 
@@ -104,7 +104,7 @@ def told_of_rows(runs: Mapping[str, Rows], *, driven: bool) -> list[ToldRun]:
         saved = SavedRun.from_json(rows[RUN, ""])
         outer = told.get(path.rpartition("/")[0])
         way = (*(() if outer is None or not path else outer.path), saved.runner_id)
-        machine = stored_line(rows, {}).state.machine
+        machine = put_in_doubt(stored_line(rows), {}).state.machine
         if isinstance(machine, AgentRun):
             state = machine.state
             inside = {each[len(path) + 1 :] for each in runs if each.startswith(f"{path}/")}

@@ -52,8 +52,8 @@ class Changes:
 class Spent:
     """What was spent since the event before: replay adds it, and asks neither prices nor budgets.
 
-    An event that tells how a run inside stands (`ChildPaused`, `ChildLimited`, `ChildDone` and so on, the result of its call,
-    `CallsCut`) has what that run spent, and nothing else. `Ended` has what runs inside spent, too, whose ends no event tells.
+    It has what the run spent itself, and what runs inside spent that are over since. A run inside that is under way has a line
+    of its own.
     """
 
     usage: Usage = NO_USAGE
@@ -531,6 +531,8 @@ class Migrated(RunEvent):
     state: str
     """The machine's, as its `to_json` writes it."""
     definition: str
+    in_stay: Spent = NOTHING
+    """What the run has spent since its stay began: the figures of the state have it."""
 
 
 @_event
@@ -540,6 +542,13 @@ class Crashed(RunEvent):
     work: str
     kind: str
     message: str
+
+
+@_event
+class Charged(RunEvent):
+    """What was spent beside the other events: by code of users, or by runs inside that are over."""
+
+    spent: Spent
 
 
 @_event

@@ -16,8 +16,10 @@ from understudy.actors.journal.unwritten_line import UnwrittenLine
 from understudy.actors.stores.database import OpenSql
 from understudy.actors.stores.transactions.served_transaction import Undone
 from understudy.orchestration.agent.run import AgentRun
-from understudy.orchestration.journal.rows import LINE, SPENDING, JournalRow
+from understudy.orchestration.journal.rows import LINE, JournalRow
+from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.context.artifacts import Artifacts
+from understudy.vocabulary.context.budget import Spending
 from understudy.vocabulary.runs.handles import RunPhase
 
 SQL = cast(OpenSql, None)
@@ -43,15 +45,12 @@ class Part:
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
-        self.line = UnwrittenLine()
+        self.line = UnwrittenLine(Account("clerk", None, Spending()))
         self.is_committed = False
         self.rows: list[JournalRow] = []
 
     def commit_in(self, sql: OpenSql, rows: list[JournalRow]) -> None:
         self.rows += rows
-
-    def spending(self) -> JournalRow:
-        return JournalRow(SPENDING, "", "[{}]")
 
     def note_committed(self) -> None:
         self.is_committed = True

@@ -649,7 +649,7 @@ def test_all_that_a_call_leaves_is_committed_with_it(shelf: Shelf, monkeypatch: 
     monkeypatch.setattr(RunTable, "commit_in", noted)
     told(shelf, act, max_result=100)
 
-    ((artifact, line, _),) = written
+    ((artifact, line),) = written
     (came,) = results_in([line.body])
     assert (artifact.kind, line.kind) == (ARTIFACT, LINE)
     assert came.changes == Changes({"app:last": "bell"})

@@ -21,14 +21,13 @@ from understudy.orchestration.group.parallel_run import ParallelRun
 from understudy.orchestration.group.sequence_run import SequenceRun
 from understudy.orchestration.group.spec import GroupSpec
 from understudy.orchestration.journal.line_rows import (
-    Rows,
     StoredLine,
     append_row,
     definition_row,
     fingerprint_of,
-    spending_row,
+    put_in_doubt,
     stored_line,
-    totals_of,
+    take_in,
 )
 from understudy.orchestration.journal.places import LONGEST_NAME, name_of, place_of_call
 from understudy.orchestration.journal.put_together import with_changes, without_saved
@@ -54,11 +53,20 @@ AGENT = Agent("clerk", model=ScriptedModel([]), tools=[act], max_iterations=100,
 SPEC = AGENT.run_spec
 
 
+def with_spent(event: e.RunEvent, told: Spending | None) -> e.RunEvent:
+    if not hasattr(event, "spent"):
+        assert told is None
+        return event
+    spent = e.NOTHING if told is None else e.Spent(told.usage, told.cost, told.all_turns, told.tool_calls)
+    return replace(event, spent=spent)  # type: ignore[type-var]
+
+
 class Journal:
     """A live run, and the rows that it writes, as a store keeps them."""
 
     def __init__(self) -> None:
         self.account = Account("clerk", None, Spending())
+        self.account.count_apart()
         self.state = AgentLineState(SPEC, account=self.account)
         definition = definition_row(SPEC)
         self.rows = {(definition.kind, definition.key): definition.body}
@@ -74,7 +82,7 @@ class Journal:
     def tell(self, *events: e.RunEvent) -> None:
         for event in events:
             self.state.apply(event)
-        self.told += events
+            self.told.append(with_spent(event, self.account.take_untold()))
 
     def write(self, next_event: int | None = 0) -> None:
         row = append_row(self._first, [(0.0, event) for event in self.told], next_event)
@@ -97,8 +105,7 @@ class Journal:
         self.tell(e.ResultCame(ToolResult(id, content or f"did {id}", name="act"), changes))
 
     def read(self, *, repeats: bool = False) -> StoredLine:
-        self.account.settle()
-        return stored_line(self.rows, {"act": repeats}, self.account.spending)
+        return put_in_doubt(stored_line(self.rows), {"act": repeats})
 
     def loaded(self, *, repeats: bool = False) -> AgentRun:
         return AgentRun.from_json(self.read(repeats=repeats).machine, SPEC)
@@ -204,32 +211,41 @@ def test_what_is_known_of_a_call_in_doubt_is_its_result_or_makes_it_due_again() 
     assert [result.content for result in loaded.messages[-1].tool_results] == ["was done", "did b"]
 
 
-def spent(turns: int, before: int = 0) -> Rows:
-    row = spending_row(spending_of(turns), spending_of(before))
-    return {(row.kind, row.key): row.body}
+def figures(turns: int) -> e.Spent:
+    return e.Spent(Usage(7 * turns, None), turns, turns)
 
 
-def spending_of(turns: int) -> Spending:
-    return Spending(usage=Usage(7 * turns, None), cost=turns, all_turns=turns, seconds=1.5 * turns)
+def line_that_spent(turns: int, before: int = 0) -> StoredLine:
+    """Return the line of a run that has spent `turns` in all, `before` of them in stays before."""
+    run = AgentRun(SPEC, "go")
+    if before:
+        run.account.charge(Usage(7 * before, None), before, turns=before)
+    events = [e.Migrated(run.to_json(), ""), e.Charged(figures(turns - before))]
+    rows = (definition_row(SPEC), append_row(0, [(2.5, events[0]), (4.0, events[1])], 0))
+    return stored_line({(row.kind, row.key): row.body for row in rows})
 
 
 def test_what_a_run_has_spent_is_its_own_and_what_runs_inside_have_spent_there() -> None:
-    rows = {"": spent(1), "/0": spent(20, before=10), "/0/1.c": spent(300), "/1": spent(4000)}
+    lines = {"": line_that_spent(1), "/0": line_that_spent(20, before=10), "/0/1.c": line_that_spent(300)}
+    lines["/1"] = line_that_spent(4000)
 
-    totals = totals_of(rows)
-    total = totals[""]
+    take_in(lines)
 
+    total = lines[""].state.account.spending
     assert (total.usage, total.cost, total.all_turns) == (Usage(7 * 4311, None), 4311, 4311)
     assert total.seconds == 1.5  # runs inside are active at the same time
-    assert totals["/0"].all_turns == 320
+    assert lines["/0"].state.account.spending.all_turns == 320
+    assert json.loads(lines["/0"].machine)["state"]["all_turns"] == 320
 
 
-def test_a_run_that_is_read_has_spent_what_is_told() -> None:
-    journal = at_calls("a", begun="a")
+def test_a_stay_that_spent_before_its_line_began_is_counted_from_its_beginning() -> None:
+    run = AgentRun(SPEC, "go")
+    run.account.charge(turns=3)
+    rows = (definition_row(SPEC), append_row(0, [(0.0, e.Migrated(run.to_json(), "", e.Spent(turns=2)))], 0))
 
-    state = json.loads(stored_line(journal.rows, {}, spending_of(9)).machine)["state"]
+    line = stored_line({(row.kind, row.key): row.body for row in rows})
 
-    assert (state["all_turns"], state["tool_calls"], state["seconds"]) == (9, 0, 13.5)
+    assert (line.before.all_turns, line.state.account.spending.all_turns) == (1, 3)
 
 
 def test_the_next_public_event_has_the_number_of_the_last_whole_append() -> None:
@@ -328,7 +344,7 @@ def test_the_run_of_a_group_that_writes_at_any_step_is_read_as_it_is(make: Calla
             row = append_row(first, [(0.0, each) for each in told], 0)
             rows[row.kind, row.key] = row.body
             first, told = first + len(told), []
-            assert json.loads(stored_line(rows, {}).machine) == json.loads(run.to_json())
+            assert json.loads(stored_line(rows).machine) == json.loads(run.to_json())
 
 
 def test_rows_without_a_definition_or_a_beginning_are_no_run() -> None:
@@ -338,9 +354,9 @@ def test_rows_without_a_definition_or_a_beginning_are_no_run() -> None:
 
     for missing in ((DEFINITION, ""), (LINE, "000000000")):
         with pytest.raises((KeyError, ValueError, ProtocolViolation)):
-            stored_line({key: body for key, body in journal.rows.items() if key != missing}, {})
+            stored_line({key: body for key, body in journal.rows.items() if key != missing})
     with pytest.raises(ValueError, match="does not begin"):
-        stored_line({key: body for key, body in journal.rows.items() if key[0] != LINE}, {})
+        stored_line({key: body for key, body in journal.rows.items() if key[0] != LINE})
 
 
 def test_settings_of_a_provider_are_in_no_row_and_their_fingerprint_is() -> None:
@@ -349,7 +365,7 @@ def test_settings_of_a_provider_are_in_no_row_and_their_fingerprint_is() -> None
     line = append_row(0, [(0.0, e.Migrated(AgentRun(agent.run_spec, "go").to_json(), ""))], 0)
     rows = {(each.kind, each.key): each.body for each in (row, line)}
 
-    loaded = AgentRun.from_json(stored_line(rows, {}).machine, agent.run_spec)  # else it raises SpecChanged
+    loaded = AgentRun.from_json(stored_line(rows).machine, agent.run_spec)  # else it raises SpecChanged
 
     assert "secret" not in row.body
     assert fingerprint_of(row.body) == agent.fingerprint() != AGENT.fingerprint()

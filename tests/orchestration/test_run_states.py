@@ -132,6 +132,14 @@ ROWS = [
         TEN,
     ),
     Row(
+        "what code of users spent",
+        of_agent,
+        [*ASKED, e.Charged(e.Spent(TEN, 7, turns=2))],
+        [Due("model", "1")],
+        lambda state: (state.account.spending.usage, state.account.spending.cost, state.account.spending.all_turns),
+        (TEN, 7, 2),
+    ),
+    Row(
         "a turn that a callback rejected",
         of_agent,
         [*ASKED, e.TurnRuled(says("No."), Ruling("judge", us.RetryWithFeedback("Be kind.")))],

@@ -44,7 +44,7 @@ from understudy.orchestration.group.children import AwaitChildren, RunChildren
 from understudy.orchestration.group.group_run import GroupDone, GroupRun
 from understudy.orchestration.group.map_run import MapRun
 from understudy.orchestration.group.parallel_run import ParallelRun
-from understudy.orchestration.journal.line_rows import stored_line
+from understudy.orchestration.journal.line_rows import put_in_doubt, stored_line
 from understudy.orchestration.runs import definitions
 from understudy.orchestration.runs import events as e
 from understudy.orchestration.runs.lines import Entry, line_of, text_of
@@ -271,7 +271,7 @@ class Line:
     def compare_with_rows(self) -> None:
         """Note where the run in the rows of the journal differs from the live one."""
         if self.is_to_be_compared():
-            stored = stored_line(self.rows, REPEATED)
+            stored = put_in_doubt(stored_line(self.rows), REPEATED)
             self._oracle.compared += 1
             self.tell_difference("its rows", _told(self.machine), _told(stored.state.machine))
 

@@ -37,13 +37,14 @@ class Account:
         "_before",
         "_began",
         "_clock",
+        "_is_cost_told",
         "_lock",
         "_model",
-        "_own",
         "_owner",
         "_price",
         "_price_now",
         "_spending",
+        "_untold",
         "_within",
     )
 
@@ -62,8 +63,10 @@ class Account:
         self._ahead: Usage | None = None
         """Usage prepaid for the next turn; None if there is none."""
         self._began = 0.0
-        self._own: Spending | None = None
-        """What is not counted apart by runs inside; None if nobody asks."""
+        self._untold: Spending | None = None
+        """What no event of the run tells yet, without runs inside that count apart too; None if nobody asks."""
+        self._is_cost_told = False
+        """Whether it was told that the cost is unknown, as it stays."""
         self._before = Spending()
         """Its figures when it began to count apart: when its stay began."""
         self._lock = threading.Lock()
@@ -182,9 +185,9 @@ class Account:
         is_apart = False
         while account is not None:  # not chain(): every turn of every run comes here
             with account._lock:
-                if account._own is not None:
+                if account._untold is not None:
                     if not is_apart:
-                        add(account._own, Spending(usage=usage, cost=cost, all_turns=turns, tool_calls=tool_calls))
+                        add(account._untold, Spending(usage=usage, cost=cost, all_turns=turns, tool_calls=tool_calls))
                     is_apart = True
                 spent = account._spending
                 if usage is not NO_USAGE:  # a sum has no raw counts
@@ -213,36 +216,43 @@ class Account:
             is_apart = False
             for account in chain:
                 account._spending.tool_calls += calls
-                if account._own is not None:
-                    account._own.tool_calls += 0 if is_apart else calls
+                if account._untold is not None:
+                    account._untold.tool_calls += 0 if is_apart else calls
                     is_apart = True
 
-    # --- for a journal, in which each run has what it spent itself
+    # --- for a journal, in which the events of each run tell what it spent itself
 
     def count_apart(self) -> None:
-        """Count from now on what the run spends itself apart from what runs inside of it do that count apart too."""
+        """Note from now on what the run spends itself, apart from what runs inside of it spend that count apart too."""
         with self._lock:
-            self._own, self._before = copy_of(self._spending), copy_of(self._spending)
+            self._untold, self._before = Spending(), copy_of(self._spending)
 
-    def own(self) -> tuple[Spending, Spending]:
-        """Return copies of the own figures, with the seconds and the budget, and of the figures when it began to count apart."""
+    def take_untold(self) -> Spending | None:
+        """Return what no event tells yet, which an event tells now; None for nothing."""
         with self._lock:
-            own = copy_of(self._spending if self._own is None else self._own)
-            own.seconds, own.budget = self._spending.seconds + self._since(), self._spending.budget
-            return own, copy_of(self._before)
+            untold = self._untold
+            if untold is None:
+                return None
+            if untold.cost is None and self._is_cost_told:
+                untold.cost = 0
+            if not (untold.all_turns or untold.tool_calls or untold.cost != 0 or untold.usage is not NO_USAGE):
+                return None
+            self._untold = Spending()
+            self._is_cost_told = self._is_cost_told or untold.cost is None
+            return untold
 
     def take_in(self, inner: Account) -> None:
-        """Add to the own figures what a run inside, which is over, has spent since it began to count apart.
+        """Have the next event tell what a run inside, which is over, has spent since it began to count apart.
 
         What is charged to it later counts as the run's own, too.
         """
         with inner._lock:
-            if inner._own is None:
+            if inner._untold is None:
                 return
-            inner._own, spent = None, grown(inner._spending, inner._before)
+            inner._untold, spent = None, grown(inner._spending, inner._before)
         with self._lock:
-            if self._own is not None:
-                add(self._own, spent)
+            if self._untold is not None:
+                add(self._untold, spent)
 
     # --- time, counted by each run alone: inner runs are active at the same time
 
