@@ -1,4 +1,4 @@
-"""Events as text: one line of JSON for each, without the fields that have their defaults. Loads pydantic.
+"""Events as text: JSON without the fields that have their defaults. Loads pydantic.
 
 Parts of messages and decisions have a field `kind`, which is written where a value may be of several classes. Actions of
 callbacks and resolutions of invalid calls look alike, such as `Block(reason)` and `RequireApproval(reason)`: each is written
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
 from types import UnionType
@@ -52,13 +53,28 @@ class UnknownKind(ValueError):
         self.kind = kind
 
 
-def text_of(line: Iterable[Entry]) -> str:
-    """Return a line as text: `[seq, at, kind, fields]` and a newline for each event. Times are written to the millisecond.
+def text_of(line: Sequence[Entry]) -> str:
+    """Return a line whose places follow one another as JSON: the first place and time, then `[milliseconds since then, kind, fields]`.
+
+    Fields are left out if there are none. Times are written to the millisecond. A lone surrogate, which UTF-8 cannot encode, is an
+    escape.
 
     Raises:
         ValueError: as of `body_of`.
     """
-    return "".join([f'[{seq},{at:.3f},"{type(event).__name__}",{body_of(event)}]\n' for seq, at, event in line])
+    if not line:
+        return ""
+    first, began, _ = line[0]
+    try:
+        told: list[Any] = [first, round(began, 3)]
+        for _, at, event in line:
+            data, ms = as_data(event), round((at - began) * 1_000)
+            told.append([ms, type(event).__name__, data] if data else [ms, type(event).__name__])
+        return _json(told)
+    except (TypeError, ValueError, RecursionError):
+        for _, _, event in line:
+            body_of(event)  # which says what it is
+        raise
 
 
 def line_of(text: str) -> list[Entry]:
@@ -66,27 +82,31 @@ def line_of(text: str) -> list[Entry]:
 
     Raises:
         UnknownKind: this version does not know an event of it.
-        ValueError: the text is no line, or its places do not grow. The error holds nothing that users said.
+        ValueError: the text is no line. The error holds nothing that users said.
     """
-    line: list[Entry] = []
-    for number, each in enumerate(text.split("\n"), 1):
-        if each:
-            entry = _entry(number, each)
-            if line and line[-1].seq >= entry.seq:
-                raise ValueError(f"not a line of events: line {number} is not after the one before it")
-            line.append(entry)
-    return line
+    if not text:
+        return []
+    told: Any = None
+    with suppress(ValueError):
+        told = parse(text)
+    if not isinstance(told, list) or not told[2:] or not (_fits(told[0], int) and told[0] >= 0 and _fits(told[1])):
+        raise ValueError("not a line of events: it does not begin with a place and a time")
+    return [_entry(told[0] + number, told[1], each) for number, each in enumerate(told[2:])]
 
 
-def _entry(number: int, text: str) -> Entry:
-    found = _PLACE.match(text)
-    if found is None or not text.endswith("]"):
-        raise ValueError(f"not a line of events: line {number} is not a place, a time, a kind and fields")
-    seq, at, kind = found.groups()
-    return Entry(int(seq), float(at), event_of(kind, text[found.end() : -1]))
+def _entry(seq: int, began: float, told: Any) -> Entry:
+    match told:
+        case [ms, str() as kind, *rest] if _fits(ms, int) and len(rest) < 2:
+            fields_ = rest[0] if rest else {}
+            if isinstance(fields_, dict):
+                return Entry(seq, round(began + ms / 1_000, 3), event_from(kind, cast("dict[str, Any]", fields_)))
+        case _:
+            pass
+    raise ValueError(f"not a line of events: at place {seq} are not milliseconds, a kind and fields")
 
 
-_PLACE = re.compile(r'\[(\d{1,18}),(-?\d{1,12}(?:\.\d{1,9})?),"(\w+)",', re.ASCII)
+def _fits(given: Any, *kinds: type) -> bool:
+    return type(given) in (kinds or (int, float)) and -(10**18) < given < 10**18
 
 
 # --- writing
@@ -105,17 +125,20 @@ _OF_SESSION: dict[type[Any], set[str]] = {Accepted: {"session"}, Opened: {"sessi
 
 
 def body_of(event: RunEvent) -> str:
-    """Return the fields of an event as JSON, on one line. A lone surrogate, which UTF-8 cannot encode, is an escape.
+    """Return the fields of an event as JSON. A lone surrogate, which UTF-8 cannot encode, is an escape.
 
     Raises:
         ValueError: JSON cannot carry a value: a number that is not finite, an object, deep nesting, or the two halves of a
             surrogate pair side by side, which JSON would join.
     """
     try:
-        data = as_data(event)
-        text = _encode(data)
+        return _json(as_data(event))
     except (TypeError, RecursionError) as error:
         raise ValueError(f"{type(event).__name__} has a value that JSON cannot carry: {error}") from None
+
+
+def _json(data: Any) -> str:
+    text = _encode(data)
     if text.isascii():
         return text
     try:
@@ -221,17 +244,22 @@ def event_of(kind: str, body: str) -> RunEvent:
         UnknownKind: this version has no such event.
         ValueError: the text is no such event. The error holds nothing that users said.
     """
+    data: Any = None
+    with suppress(ValueError):
+        data = parse(body)  # pydantic's own parser refuses half surrogates, and takes 1e999
+    return event_from(kind, data)
+
+
+def event_from(kind: str, data: Any) -> RunEvent:
+    """Return the event with these fields, as `as_data` makes them; raises as `event_of`."""
     cls = KINDS.get(kind)
     if cls is None:
         raise UnknownKind(kind)
     problem = ""
     try:
-        # Pydantic's own parser refuses half surrogates, and takes 1e999.
-        return cls(**reader_of(cast("Any", cls)).validate_python(parse(body)))
+        return cls(**reader_of(cast("Any", cls)).validate_python(data))
     except ValidationError as error:
         problem = first_problem(error)
-    except ValueError:
-        problem = "it is not JSON"
     raise ValueError(f"not an event {kind}: {problem}")
 
 

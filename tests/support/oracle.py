@@ -254,11 +254,10 @@ class Line:
         """
         places = sorted(self.marks)
         step = -(-len(places) // most)
-        text = text_of(self.entries).splitlines(keepends=True)
         for place in places[::-1][:: step or 1]:
             state = self._oracle.state_of(self.entries)
             try:
-                for entry in line_of("".join(text[:place])):
+                for entry in line_of(text_of(self.entries[:place])):
                     state.apply(entry.event)
             except Exception as error:  # noqa: BLE001  # no event of a line may be refused when it is read again
                 return self._oracle.tell(self, f"a prefix of {place}", [f"an event is refused: {error}"])
