@@ -121,6 +121,7 @@ class AgentRunRecord(RunRecord):
         "step_order",
         "told_error",
         "unfed",
+        "went_on",
     )
 
     state: AgentLineState
@@ -165,6 +166,8 @@ class AgentRunRecord(RunRecord):
         """Call id -> the exception of the tool, for tools whose errors end the run."""
         self.last_turn: float = inf
         """The number of the turn with which the run's stay here ends."""
+        self.went_on = False
+        """Whether a later stay has the machine, and its account."""
 
     @property
     def turns(self) -> int:
@@ -366,9 +369,12 @@ class AgentRunRecord(RunRecord):
             if self.phase == "running":
                 self.unfed = turn
                 return turn
-        assert self.machine is not None
-        self.machine.write_off(turn)
+        self._write_off(turn)
         return turn
+
+    def _write_off(self, turn: ModelTurn | None) -> None:
+        assert self.machine is not None
+        self.machine.write_off(turn, is_late=self.went_on)
 
     def keep_summary(self, epoch: int, turn: ModelTurn) -> ModelTurn:
         """Keep the answer to a request for a summary until it is fed; the answer to a stale work is only counted."""
@@ -376,8 +382,7 @@ class AgentRunRecord(RunRecord):
             if self.is_held_at(epoch):
                 self.unfed = turn
                 return turn
-            assert self.machine is not None
-            self.machine.write_off(turn)
+            self._write_off(turn)
         raise Stale
 
     def cut_off(self, scope: Scope, error: BaseException, partial: ModelTurn | None = None) -> None:
@@ -386,7 +391,7 @@ class AgentRunRecord(RunRecord):
             return
         partial = error.partial if isinstance(error, ProviderError) else partial
         if partial is not None or scope.cancelled or scope.remaining() == 0.0:
-            safely(self, self.machine.write_off, partial)  # the call's own error is the one to tell
+            safely(self, self._write_off, partial)  # the call's own error is the one to tell
         else:
             self.account.forget_ahead()
 
@@ -534,5 +539,5 @@ class AgentRunRecord(RunRecord):
         options = options_to_go_on(self, deps, session)
         record = type(self)(self.run_id, self.agent, self.input, options, scope, self.host, self.cell, self.machine)
         record.follow(self)
-        record.unfed = self.unfed
+        record.unfed, self.went_on = self.unfed, True
         return record

@@ -133,6 +133,7 @@ class AgentRunActor(WorkingRun):
             self._take_call(message)
         elif message is START:
             self._work, self._told, self._asks_of_doubt = None, [], True  # the work crashed, or took too long
+            self._has_news = self.has_unwritten  # the result of a call that took too long
             if self.machine is not None:  # a person's answers and raised limits were fed before the run goes on
                 self.state.go_on_with(self.machine)
             self._go_on()

@@ -29,6 +29,7 @@ from understudy.actors.waiting.graph import graph
 from understudy.errors import AgentCrashed, AgentDown, ContextOverflow, ToolError, UnderstudyError, in_words
 from understudy.orchestration.agent.steps import Done
 from understudy.orchestration.definitions.sub_agent import SubAgent
+from understudy.orchestration.journal.places import place_of_call
 from understudy.orchestration.runs import events as e
 from understudy.vocabulary.context.overlays import lasting
 from understudy.vocabulary.context.scope import enter_scope, leave_scope
@@ -251,10 +252,12 @@ def write_result(run: AgentRunRecord, epoch: int, executed: Executed, note: Call
                 return
             if part.line.has_early(result.call_id):  # its transaction was committed with it
                 return
+            part.closed(place_of_call(machine.state.turns, result.call_id))  # a sub-agent's rows lack its last turn
             rows, count = part.line.rows(machine.spec, early=came)
             rows += artifact_rows(run, part)
+            closed = part.take_closed()
         note(result)  # the event is written with the result
-        run.through_outage(epoch, partial(part.commit, rows))
+        run.through_outage(epoch, partial(part.commit, rows, closed))
         part.line.written(count, came)
 
 

@@ -523,7 +523,11 @@ class SystemRunEndings(RunEndings[RunRecord]):
         if not self._error_tokens.store_hangs:
             self._journaling.await_end(record)
         keep = partial(self._error_tokens.give, record, error) if kept and not record.is_inner else None
+        # Once the promise is done and before done callbacks of users, which may block.
+        tell = partial(self._tell_if_ended, record, error)
+        record.promise.when_done(tell, first=True)
         if not record.end(error, phase, overdue=overdue, keep=keep):
+            record.promise.forget(tell)
             return False
         if (record.revision or record.turn_hold is not None) and not error.token:
             # On another thread: the run may be in a store, which may block.
@@ -532,6 +536,10 @@ class SystemRunEndings(RunEndings[RunRecord]):
             safely(record, self._late_saves.begin, record)
         self._tell_cancelled(record, error)
         return True
+
+    def _tell_if_ended(self, record: RunRecord, error: UnderstudyError) -> None:
+        if record.ending is error:
+            safely(record, cancel_hooks.cancel, record.scope, self._hung.give_up)
 
     def _tell_cancelled(self, record: RunRecord, error: UnderstudyError) -> None:
         """Cancel the work inside of a run that was ended from outside, and tell its callbacks of the error."""

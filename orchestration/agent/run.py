@@ -283,12 +283,13 @@ class AgentRun:
     def _usage_of(self, turn: ModelTurn) -> Usage:
         return counted(self.spec, self.state, turn) if self._account.counts_tokens() else turn.usage
 
-    def write_off(self, turn: ModelTurn | None) -> None:
+    def write_off(self, turn: ModelTurn | None, *, is_late: bool = False) -> None:
         """Count a model call that will not be fed, because the run ended first.
 
         Args:
             turn: the model's answer; None for a call that was cut off: its prompt is paid for, and its tokens are
                 estimated if a budget needs them.
+            is_late: whether the run has gone on since: what was counted ahead is for another call then.
         """
         if turn is None and not self._account.counts_tokens():
             return
@@ -297,7 +298,7 @@ class AgentRun:
             charge_summary(self.spec, self._account, due.request, turn)
         else:
             lost = self._usage_of(turn or ModelTurn(()))
-            self._account.charge_turn(lost)
+            (self._account.charge_lost if is_late else self._account.charge_turn)(lost)
 
     # --- what callbacks decide
 

@@ -8,6 +8,7 @@ import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from understudy.actors.stores.runs import Claim, RunRow, RunTable
 from understudy.errors import LeaseLost, StoreError
 from understudy.orchestration.journal.rows import LINE
 from understudy.orchestration.runs.events import Changes, ResultCame
-from understudy.testing import says
+from understudy.testing import calls, says
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is killed after a fork")
 
@@ -186,6 +187,42 @@ def test_what_a_sub_agents_call_changed_is_kept(shop: Shop) -> None:
 
     assert outcome.session == {"app:shelf": "B-7"}
     assert Counter(shop.effects.noted) == {"a": 1, "b": 2, "c": 2, "d": 2}
+
+
+def test_what_a_sub_agents_last_turn_spent_is_kept(shop: Shop) -> None:
+    def inner_turn(request: us.ModelRequest) -> us.ModelTurn:
+        if request.messages[-1].text == "b":
+            shop.until_written("a")
+            shop.die()
+        return replace(says("done"), usage=us.Usage(1, 0))
+
+    def next_turn(request: us.ModelRequest) -> us.ModelTurn:
+        asks = us.ModelTurn(tuple([us.ToolCall(word, "clerk", {"input": word}) for word in "ab"]))
+        return replace(says("done") if request.messages[-1].tool_results else asks, usage=us.Usage(100, 0))
+
+    clerk = us.Agent("clerk", model=us.FunctionModel(inner_turn))
+    lead = us.Agent("lead", model=us.FunctionModel(next_turn), sub_agents=[clerk])
+
+    assert finished(shop.left(lead)).usage == us.Usage(202, 0)
+
+
+def test_that_a_lone_call_took_too_long_is_written_before_callbacks_see_it(shop: Shop) -> None:
+    class Deadly(us.AgentCallback):
+        def after_tool_call(self, ctx: us.RunContext, call: us.ToolCall, result: us.ToolResult) -> None:
+            shop.die()
+
+    @us.tool(timeout=0.05)
+    def act() -> str:
+        """Act."""
+        shop.effects.note("act")
+        threading.Event().wait()
+        raise NotImplementedError
+
+    model = us.FunctionModel(lambda request: calls("act") if request.turn == 1 else says("done"))
+
+    outcome = finished(shop.left(us.Agent("clerk", model=model, tools=[act], callbacks=[Deadly()])))
+
+    assert (outcome.text, shop.effects.noted) == ("done", ["act"])
 
 
 class Commits:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import pydantic
 import pytest
+from pydantic import Field
 
 import understudy as us
 from tests.support.process_tools import place
@@ -261,6 +262,21 @@ def test_a_validator_that_hangs_is_given_up_and_its_run_goes_on() -> None:
     assert result.content == "checking the arguments of check did not end in time"
     assert (hung, ran) == (1, [])
     assert len(model_of(agent).requests) == 2
+
+
+def test_a_default_that_hangs_is_given_up_as_a_validator_is() -> None:
+    gate = threading.Event()
+
+    @us.tool(name="check", timeout=0.05)
+    def by_default(sku: str = Field(default_factory=lambda: str(gate.wait(WAIT)))) -> str:
+        """Check."""
+        raise NotImplementedError
+
+    outcome = finished(made(calls("check"), says("ok"), tools=[by_default]).run("go", timeout=WAIT))
+    gate.set()
+
+    (result,) = results_of(outcome)
+    assert result.content == "checking the arguments of check did not end in time"
 
 
 def test_a_validator_that_comes_back_after_it_was_given_up_brings_nobody_to_be_asked_again() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import threading
 import time
@@ -469,6 +470,39 @@ def test_a_turn_that_its_run_never_took_is_counted_where_it_was_paid_for() -> No
     agent = leads(inner, spent(calls("ask")), spent(says("No idea.")))
 
     assert agent.run("go").usage == us.Usage(18, 12)
+
+
+def test_a_turn_that_comes_when_a_later_stay_has_its_own_is_counted_beside_it(system: us.ActorSystem) -> None:
+    asked, judged, go, gone = [threading.Event() for _ in range(4)]
+    made = itertools.count()
+
+    def answer(_: us.ModelRequest) -> us.ModelTurn:
+        if next(made):
+            return spent(says("In time."), us.Usage(100, 100))
+        asked.set()
+        go.wait(WAIT)
+        return spent(says("Too late."))
+
+    class Slow(us.AgentCallback):
+        def after_model_call(self, ctx: us.RunContext, turn: us.ModelTurn) -> None:
+            judged.set()
+            gone.wait(WAIT)
+
+    def cancelled(handle: us.RunHandle[str], moment: threading.Event) -> us.RunCancelled:
+        moment.wait(WAIT)
+        handle.cancel()
+        with pytest.raises(us.RunCancelled) as caught:
+            handle.result(timeout=WAIT)
+        return caught.value
+
+    agent = us.Agent("clerk", model=FunctionModel(answer), callbacks=[Slow()])
+    first = cancelled(agent.submit("go", system=system), asked)
+    second = cancelled(agent.submit_resume(first.token, system=system), judged)
+    go.set()
+    eventually(lambda: system.hung == 1, "the first call came back, and the callback did not")
+    gone.set()
+
+    assert agent.resume(second.token, system=system).usage == us.Usage(106, 104)
 
 
 def test_a_turn_that_comes_after_its_run_was_cancelled_is_counted_too(system: us.ActorSystem) -> None:

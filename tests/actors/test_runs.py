@@ -514,6 +514,26 @@ def test_a_cancelled_run_tells_its_tool() -> None:
     assert told.wait(WAIT)
 
 
+def test_a_done_callback_that_blocks_keeps_no_tool_from_hearing_of_the_cancellation() -> None:
+    begun, told = threading.Event(), threading.Event()
+    waited = list[bool]()
+
+    def wait(ctx: us.ToolContext) -> str:
+        ctx.scope.on_cancel(told.set)
+        begun.set()
+        told.wait(WAIT)
+        return "heard"
+
+    agent = us.Agent("clerk", model=ScriptedModel([calls("wait")]), tools=[wait])
+    handle = agent.submit("go")
+    handle.add_done_callback(lambda _: waited.append(told.wait(WAIT)))
+    begun.wait(WAIT)
+
+    handle.cancel()
+
+    assert waited == [True]
+
+
 def test_a_cancelled_run_tells_what_it_is_at_besides_tools() -> None:
     entered, told = threading.Event(), threading.Event()
 

@@ -10,9 +10,10 @@ import pickle
 import sys
 import types
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
+from typing import Annotated, Any, ParamSpec, TypeAlias, TypeVar, cast
 
 import pytest
+from pydantic import AfterValidator, Field
 
 import understudy as us
 import understudy.vocabulary.context.session
@@ -529,23 +530,35 @@ def test_a_tool_of_an_instance_keeps_its_isolation() -> None:
     assert Till().count.isolation == "caller"
 
 
-PLAIN: dict[type | str, bool] = {
-    int: True,
-    bool: True,
-    "str": True,
-    "float": False,  # a class of this module's, below
-    "list[int]": False,
-    types.SimpleNamespace: False,
-    "Positive": False,
-}
+Positive = Annotated[int, AfterValidator(abs)]
+late: Any = None  # bound to a type after the tool was made
 
 
-@pytest.mark.parametrize("annotation", PLAIN, ids=str)
-def test_only_arguments_of_plain_types_are_known_to_be_checked_by_no_code_of_users(annotation: type | str) -> None:
+@pytest.mark.parametrize(
+    ("annotation", "default", "is_plain"),
+    [
+        (int, inspect.Parameter.empty, True),
+        (bool, False, True),
+        ("str", "all", True),
+        (float, None, True),
+        ("list[int]", inspect.Parameter.empty, False),
+        (Positive, inspect.Parameter.empty, False),
+        ("late", inspect.Parameter.empty, False),
+        (int, Field(default_factory=int), False),
+    ],
+    ids=str,
+)
+def test_only_arguments_of_plain_types_and_defaults_are_checked_by_no_code_of_users(
+    annotation: object, default: object, is_plain: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def look(ctx: ToolContext, plain: int, sku: object) -> str:
         raise NotImplementedError
 
-    own = types.FunctionType(look.__code__, {**globals(), "float": types.SimpleNamespace})
-    own.__annotations__ = {**look.__annotations__, "sku": annotation}
+    look.__annotations__["sku"] = annotation
+    look.__defaults__ = () if default is inspect.Parameter.empty else (default,)
+    made = as_tool(look)
+    monkeypatch.setitem(globals(), "late", Positive)
 
-    assert as_tool(own).signature.is_plain is PLAIN[annotation]
+    assert not made.signature.is_plain  # nobody knows yet
+    made.signature.schema("look")
+    assert made.signature.is_plain is is_plain

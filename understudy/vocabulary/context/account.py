@@ -118,6 +118,10 @@ class Account:
             self.charge(usage, self._cost_of(usage), turns=1)
         self._price_now = UNSET
 
+    def charge_lost(self, usage: Usage) -> None:
+        """Charge a model call of the run's own that nobody waits for any more, beside one that may be under way."""
+        self.charge(usage, self._cost_of(usage), turns=1)
+
     def asks(self, model: str) -> Usage | None:
         """Charge the present model call at the price of this model from now on, until its turn is charged.
 

@@ -23,8 +23,11 @@ OF_TEXTS = ("string_", "value_error", "assertion_error")
 PREFIX = "arg_"  # Parameters may be called `copy` or `_x`; fields of a pydantic model may not.
 
 
-def arguments_model(signature: Described, name: str) -> tuple[type[BaseModel], JsonObject]:
-    """Build the model that checks a tool's arguments, and its JSON Schema.
+PLAIN = (str, int, float, bool)
+
+
+def arguments_model(signature: Described, name: str) -> tuple[type[BaseModel], JsonObject, bool]:
+    """Build the model that checks a tool's arguments, its JSON Schema, and whether the model runs no code of users.
 
     Raises:
         TypeError: a parameter's annotation cannot be resolved, or has no JSON Schema.
@@ -45,7 +48,18 @@ def arguments_model(signature: Described, name: str) -> tuple[type[BaseModel], J
     except (PydanticUserError, PydanticInvalidForJsonSchema) as error:
         raise TypeError(_blame(signature, name, hints, error)) from error
     cleaned = {k: v for k, v in without_titles(schema).items() if k != "description"}
-    return model, {"type": "object", "properties": {}, **cleaned}
+    return (
+        model,
+        {"type": "object", "properties": {}, **cleaned},
+        all(map(_is_plain, signature.parameters, hints.values())),
+    )
+
+
+def _is_plain(parameter: inspect.Parameter, hint: object) -> bool:
+    """Whether an argument is checked without code of users: neither its type nor its default has any."""
+    default: object = parameter.default
+    is_default_plain = default is parameter.empty or default is None or type(default) in PLAIN
+    return is_default_plain and any(hint is plain for plain in PLAIN)
 
 
 def _blame(signature: Described, name: str, hints: Mapping[str, Any], error: Exception) -> str:

@@ -43,9 +43,9 @@ class Signature:
         self.wants_deps = False
         """Whether the context is annotated with a type of deps."""
         self.parameters: list[inspect.Parameter] = []
-        self.is_plain = True
-        """Whether no code of users checks the arguments, which could hang."""
-        self._made: tuple[type[BaseModel], JsonObject] | None = None
+        self.is_plain = False
+        """Whether no code of users checks the arguments, which could hang; known once the model is built."""
+        self._made: tuple[type[BaseModel], JsonObject, bool] | None = None
         self._documentation: Documentation | None = None
         self._spec: ToolSpec | None = None
         parameters = _parameters_of(function, name)
@@ -68,7 +68,6 @@ class Signature:
             raise TypeError(f"{where} has no type annotation, which tells the model what to pass")
         else:
             self.parameters.append(parameter)
-            self.is_plain = self.is_plain and _is_plain(parameter.annotation, names)
 
     def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
         """Not copied or pickled with its function: the copy makes its own signature."""
@@ -107,12 +106,13 @@ class Signature:
         """Return the JSON Schema of the arguments; built on first use, with the model."""
         return self._build(name)[1]
 
-    def _build(self, name: str) -> tuple[type[BaseModel], JsonObject]:
+    def _build(self, name: str) -> tuple[type[BaseModel], JsonObject, bool]:
         # No lock, because a fork could leave it held for ever. Two threads that build at once build the same.
         if self._made is None:
             from .schemas import arguments_model
 
             self._made = arguments_model(self, name)
+            self.is_plain = self._made[2]
         return self._made
 
 
@@ -137,15 +137,6 @@ def _parameters_of(function: Callable[..., object], name: str) -> list[inspect.P
 def _is_receiver(parameter: inspect.Parameter) -> bool:
     # A decorator inside a class sees a plain function; only the name tells that it is a method.
     return parameter.name in ("self", "cls") and parameter.annotation is parameter.empty
-
-
-PLAIN = {"str": str, "int": int, "float": float, "bool": bool}
-
-
-def _is_plain(annotation: object, names: Mapping[str, object]) -> bool:
-    if isinstance(annotation, str):  # from __future__ import annotations
-        return annotation in PLAIN and annotation not in names
-    return any(annotation is plain for plain in PLAIN.values())
 
 
 def _is_context(annotation: object, names: Mapping[str, object]) -> bool:
