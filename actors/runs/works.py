@@ -1,6 +1,7 @@
 """The works of an agent's run: what may block or is user code. Each runs on a lent thread and returns events.
 
-A work neither changes the run nor decides what comes next: its actor does, when it hears what came of the work.
+A work does not decide what comes next: the actor of the run does, when it hears what came of the work. The works of the end
+(`Finish`, `Pause`, `EndTurn`, `Fail`) end the run.
 
 The call of a sub-agent is no work, for no thread waits for it: `SubAgentTurn` begins its run, and ends the call when that is over.
 """

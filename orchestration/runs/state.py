@@ -1,7 +1,7 @@
 """The state of a run: what its events come to. `apply` takes the next event, `due` says what is to be done.
 
 Both ask no clock, thread, store, budget or user code, so a line that is replayed comes to the same state as the run that
-wrote it. `apply` is the only place where the state changes.
+wrote it. `apply` is the only place where a line changes it.
 
 An agent's run is its events over the machine `AgentRun`, which is made when the run is opened.
 """
