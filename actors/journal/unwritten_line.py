@@ -67,7 +67,8 @@ class UnwrittenLine:
 
     def take(self, event: RunEvent, apply: Callable[[RunEvent], object], first: Callable[[], RunEvent]) -> None:
         """Add an event that `apply` has the state of the run take. What `apply` raises leaves no trace of the event."""
-        self.begin(first)
+        if not self._has_begun:
+            self.begin(first)
         apply(event)
         self.tell(event)
 
@@ -79,7 +80,7 @@ class UnwrittenLine:
             if isinstance(event, TurnBegan):  # ids of calls come again
                 self._early.clear()
         told: Spent | None = getattr(event, "spent", None)
-        if told is not None and (spent := self._spent()) != told:
+        if told is not None and (spent := self._spent()) is not told and spent != told:
             event = replace(cast(Charged, event), spent=spent)
         self._told.append((time.time(), event))
         return None
@@ -108,7 +109,7 @@ class UnwrittenLine:
         """
         from understudy.orchestration.journal.line_rows import append_row, definition_row  # loads pydantic
 
-        if (spent := self._spent()) != NOTHING:
+        if (spent := self._spent()) is not NOTHING:
             self._told.append((time.time(), Charged(spent)))
         told: Sequence[Told] = list(self._told)
         if early is not None:

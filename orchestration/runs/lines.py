@@ -12,7 +12,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, Field, fields, is_dataclass
-from functools import cache
+from functools import cache, partial
+from operator import attrgetter
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, Union, cast, get_args, get_origin, get_type_hints
 
@@ -25,7 +26,7 @@ from understudy.orchestration.agent.steps import Resolution
 from understudy.vocabulary.checks import not_json
 from understudy.vocabulary.context.session_values import TEMPORARY
 from understudy.vocabulary.json_reading import parse
-from understudy.vocabulary.messages import ModelTurn
+from understudy.vocabulary.messages import JsonValue, ModelTurn
 from understudy.vocabulary.runs.callbacks import ACTIONS
 
 from .events import KINDS, Accepted, Changes, Opened, RunEvent
@@ -86,27 +87,24 @@ def line_of(text: str) -> list[Entry]:
     """
     if not text:
         return []
-    told: Any = None
+    data: object = None
     with suppress(ValueError):
-        told = parse(text)
-    if not isinstance(told, list) or not told[2:] or not (_fits(told[0], int) and told[0] >= 0 and _fits(told[1])):
+        data = parse(text)
+    told: list[Any] = data if isinstance(data, list) else []
+    if not told[2:] or not (_fits(told[0], int) and told[0] >= 0 and _fits(told[1], int, float)):
         raise ValueError("not a line of events: it does not begin with a place and a time")
     return [_entry(told[0] + number, told[1], each) for number, each in enumerate(told[2:])]
 
 
-def _entry(seq: int, began: float, told: Any) -> Entry:
-    match told:
-        case [ms, str() as kind, *rest] if _fits(ms, int) and len(rest) < 2:
-            fields_ = rest[0] if rest else {}
-            if isinstance(fields_, dict):
-                return Entry(seq, round(began + ms / 1_000, 3), event_from(kind, cast("dict[str, Any]", fields_)))
-        case _:
-            pass
-    raise ValueError(f"not a line of events: at place {seq} are not milliseconds, a kind and fields")
+def _entry(seq: int, began: float, given: JsonValue) -> Entry:
+    told: list[Any] = given if isinstance(given, list) else []
+    if len(told) not in (2, 3) or not _fits(told[0], int) or type(told[1]) is not str:
+        raise ValueError(f"not a line of events: at place {seq} are not milliseconds, a kind and fields")
+    return Entry(seq, round(began + told[0] / 1_000, 3), event_from(told[1], told[2] if told[2:] else {}))
 
 
 def _fits(given: Any, *kinds: type) -> bool:
-    return type(given) in (kinds or (int, float)) and -(10**18) < given < 10**18
+    return type(given) in kinds and -(10**18) < given < 10**18
 
 
 # --- writing
@@ -150,32 +148,44 @@ def _json(data: Any) -> str:
     return text
 
 
-class _Plan(NamedTuple):
+class _Field(NamedTuple):
     """How a field is written."""
 
     name: str
     write: Callable[[Any], Any] | None
     """None for a value that is JSON as it stands."""
+    usual: object
+    """The default; `MISSING` if the field is always written."""
     default: object
-    """As it would be written; `MISSING` if the field is always written."""
+    """The same as it would be written."""
+
+
+class _Plan(NamedTuple):
+    """How a dataclass is written."""
+
+    begins: dict[str, str]
+    """What stands before the fields."""
+    values: Callable[[Any], tuple[Any, ...]]
+    """Returns the values of the fields."""
+    fields: tuple[_Field, ...]
 
 
 def as_data(value: Any) -> Any:
     """Return a value as `json` takes it."""
-    cls = cast("Any", type)(value)
+    cls: type = type(value)  # pyright: ignore[reportUnknownVariableType] (it may be of any class)
     if cls is str or value is None:
         return value
     if cls is tuple or cls is list:
         return [as_data(each) for each in value]
-    plans = _plans(cls)
-    if plans is not None:
-        data: dict[str, Any] = {"is": cls.__name__} if cls.__name__ in _TAGGED else {}
-        for name, write, default in plans:
-            told = getattr(value, name)
-            if write is not None:
-                told = write(told)
-            if told != default:
-                data[name] = told
+    plan = _plan_of(cls)
+    if plan is not None:
+        data: dict[str, Any] = {**plan.begins}
+        for (name, write, usual, default), told in zip(plan.fields, plan.values(value), strict=True):
+            if told is usual:  # as most are
+                continue
+            given = told if write is None else write(told)
+            if given != default:
+                data[name] = given
         if cls is ModelTurn and value.raw_finish_reason == value.finish_reason:
             data.pop("finish_reason", None)
             data["ended"] = data.pop("raw_finish_reason")
@@ -186,20 +196,28 @@ def as_data(value: Any) -> Any:
 
 
 @cache
-def _plans(cls: type) -> tuple[_Plan, ...] | None:
-    """Return how each field of a dataclass is written; None for another class."""
+def _plan_of(cls: type) -> _Plan | None:
+    """Return how a dataclass is written; None for another class."""
     if not is_dataclass(cls):
         return None
     hints, of_session = get_type_hints(cls), _OF_SESSION.get(cls, set())
-    return tuple([_plan(each, hints[each.name], each.name in of_session) for each in fields(cls) if each.init])
+    written = tuple([_field(each, hints[each.name], each.name in of_session) for each in fields(cls) if each.init])
+    names = [each.name for each in written]
+    get: Callable[[Any], tuple[Any, ...]]
+    get = attrgetter(*names) if len(names) > 1 else partial(_values_of, names)
+    return _Plan({"is": cls.__name__} if cls.__name__ in _TAGGED else {}, get, written)
 
 
-def _plan(field: Field[Any], hint: Any, is_of_session: bool) -> _Plan:
+def _values_of(names: Sequence[str], value: Any) -> tuple[Any, ...]:
+    return tuple([getattr(value, name) for name in names])
+
+
+def _field(field: Field[Any], hint: Any, is_of_session: bool) -> _Field:
     write = _lasting if is_of_session else _untagged if _is_tagged(hint) else as_data if _is_deep(hint) else None
     if _is_tag(field.name, hint) or (field.default is MISSING and field.default_factory is MISSING):
-        return _Plan(field.name, write, MISSING)
+        return _Field(field.name, write, MISSING, MISSING)
     default: Any = field.default if field.default_factory is MISSING else field.default_factory()
-    return _Plan(field.name, write, default if write is None else write(default))
+    return _Field(field.name, write, default, default if write is None else write(default))
 
 
 def _is_tag(name: str, hint: Any) -> bool:
