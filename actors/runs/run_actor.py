@@ -114,8 +114,6 @@ class AgentRunActor(WorkingRun):
         if self.machine is None:
             said: str | tuple[Part, ...] = self.input if isinstance(self.input, str) else tuple(self.input)
             self.state.apply(e.Accepted(self.agent.id, "", said, budget=self.options.budget))
-        else:
-            self.state.account = self.account
 
     def tell(self, event: e.RunEvent) -> None:
         if self.journal is None:

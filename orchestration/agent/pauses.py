@@ -236,7 +236,7 @@ def _waits_for(pauses: Sequence[Pause]) -> str:
     doubted = [call_id for pause in pauses for call_id in pause.in_doubt]
     if doubted:
         waits.append(
-            f"a decision about each of {', '.join(doubted)}, which may have happened before their process died: pass "
+            f"a decision about each of {', '.join(doubted)}, which may have happened before the process died: pass "
             f"{{{doubted[0]!r}: Approve()}} to make a call again, Happened(…) in its place for its result, or Reject(…)"
         )
     several = ", or {pause.id: answer} for some" if len(questions) + len(calls) > 1 else ""
