@@ -923,7 +923,7 @@ FEEDS: Mapping[str, Callable[..., Iterator[e.RunEvent]]] = {
     "compaction_failed": lambda line, problem: iter([e.SummaryFailed(problem)]),
     "context_overflow": lambda line, **about: iter([e.Overflowed(**about)]),
     "prepay": lambda line, turn: iter([e.TurnCame(turn)]),
-    "write_off": lambda line, turn: iter([e.TurnLost(turn)]),
+    "write_off": lambda line, turn, *, is_late=False: iter([e.TurnLost(turn)]),
     "turn_ruled": lambda line, turn, ruling: iter([e.TurnRuled(turn, ruling)]),
     "end_by": _ruled,
     "guard": lambda line, rulings, *, approvals=None: iter([e.CallsGuarded(dict(rulings), dict(approvals or {}))]),
