@@ -369,10 +369,11 @@ class AgentRunRecord(RunRecord):
             if self.phase == "running":
                 self.unfed = turn
                 return turn
-        self._write_off(turn)
+        self.write_off(turn)
         return turn
 
-    def _write_off(self, turn: ModelTurn | None) -> None:
+    def write_off(self, turn: ModelTurn | None) -> None:
+        """Count a model call that is not fed."""
         assert self.machine is not None
         self.machine.write_off(turn, is_late=self.went_on)
 
@@ -382,7 +383,7 @@ class AgentRunRecord(RunRecord):
             if self.is_held_at(epoch):
                 self.unfed = turn
                 return turn
-            self._write_off(turn)
+            self.write_off(turn)
         raise Stale
 
     def cut_off(self, scope: Scope, error: BaseException, partial: ModelTurn | None = None) -> None:
@@ -391,7 +392,7 @@ class AgentRunRecord(RunRecord):
             return
         partial = error.partial if isinstance(error, ProviderError) else partial
         if partial is not None or scope.cancelled or scope.remaining() == 0.0:
-            safely(self, self._write_off, partial)  # the call's own error is the one to tell
+            safely(self, self.write_off, partial)  # the call's own error is the one to tell
         else:
             self.account.forget_ahead()
 

@@ -276,10 +276,14 @@ class AgentRunActor(WorkingRun):
                 self._note_news()
                 if not state.is_shorter and self.overflow is not None:
                     raise self.overflow
+            case e.RunRuled(moment="on_error"):
+                if self.unfed is not None:  # it is paid for, and nobody takes it any more
+                    self.write_off(self.unfed)
+                    self.unfed = None
+                self.tell(event)
+                self.told_error = False
             case _:
                 self.tell(event)
-                if isinstance(event, e.RunRuled) and event.moment == "on_error":
-                    self.told_error = False
         if self.answered:
             self.answered.clear()
 

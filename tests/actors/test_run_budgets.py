@@ -472,6 +472,21 @@ def test_a_turn_that_its_run_never_took_is_counted_where_it_was_paid_for() -> No
     assert agent.run("go").usage == us.Usage(18, 12)
 
 
+def test_a_turn_that_a_callback_failed_at_is_counted_though_another_text_ends_the_run(system: us.ActorSystem) -> None:
+    class Refusing(us.AgentCallback):
+        def after_model_call(self, ctx: us.RunContext, turn: us.ModelTurn) -> None:
+            raise us.RunError("no")
+
+        def on_error(self, ctx: us.RunContext, error: BaseException) -> us.CallbackAction:
+            return us.OverrideResponse("sorry")
+
+    agent = us.Agent("clerk", model=ScriptedModel([spent(says("hi"))]), callbacks=[Refusing()])
+
+    outcome = finished(agent.run("go", system=system))
+
+    assert (outcome.text, outcome.usage) == ("sorry", TEN)
+
+
 def test_a_turn_that_comes_when_a_later_stay_has_its_own_is_counted_beside_it(system: us.ActorSystem) -> None:
     asked, judged, go, gone = [threading.Event() for _ in range(4)]
     made = itertools.count()

@@ -922,7 +922,7 @@ FEEDS: Mapping[str, Callable[..., Iterator[e.RunEvent]]] = {
     "model_response": _turn,
     "compaction_failed": lambda line, problem: iter([e.SummaryFailed(problem)]),
     "context_overflow": lambda line, **about: iter([e.Overflowed(**about)]),
-    "prepay": lambda line, turn: iter([e.TurnCame(turn)]),
+    "prepay": lambda line, turn: iter([(e.TurnCame if line.machine.state.phase == "model" else e.TurnLost)(turn)]),
     "write_off": lambda line, turn, *, is_late=False: iter([e.TurnLost(turn)]),
     "turn_ruled": lambda line, turn, ruling: iter([e.TurnRuled(turn, ruling)]),
     "end_by": _ruled,
