@@ -583,7 +583,7 @@ class AgentLineState(LineState):
             machine.next_step()
         machine.end_by(event.ruling)
         self.lay(event.changes)
-        self.results, self.turn_came = {}, None
+        self.results, self.children, self.turn_came = {}, {}, None
         self._look()
 
     def _close(self, event: Closed) -> None:

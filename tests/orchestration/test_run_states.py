@@ -132,6 +132,18 @@ ROWS = [
         TEN,
     ),
     Row(
+        "a ruling that ends the run ends the runs inside",
+        of_agent,
+        [
+            *TWO,
+            e.ChildBegan("a", "/a.1"),
+            e.RunRuled("on_error", Ruling("judge", us.OverrideResponse("Sorry."))),
+        ],
+        [Due("finish")],
+        lambda state: dict(state.children),
+        {},
+    ),
+    Row(
         "what code of users spent",
         of_agent,
         [*ASKED, e.Charged(e.Spent(TEN, 7, turns=2))],
