@@ -51,7 +51,8 @@ class Replayed:
         state: what it comes to.
         before: what was spent before its first event, of a line that begins with a text of the state.
         told: run inside -> what the line says that it has spent.
-        is_late: whether a run inside began in a call that was cut: it may spend before the end of its run here, or after.
+        is_late: whether a run inside began in a call that was cut, or was under way when a callback's text or error ended the
+            run: it may spend before the end of its run here, or after.
     """
 
     def __init__(self, text: str, definitions: Definitions) -> None:
@@ -76,6 +77,8 @@ class Replayed:
         if isinstance(event, e.ChildBegan):
             self._places[event.place] = event.run
             self.is_late |= event.place in self._cut
+        if isinstance(event, e.RunRuled):
+            self.is_late |= bool(self._places)
         places: Iterable[str] = event.call_ids if isinstance(event, e.CallsCut) else (place_of(event),)
         if isinstance(event, e.Ended):
             self._places.clear()  # they were cancelled
