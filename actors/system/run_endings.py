@@ -503,7 +503,7 @@ class SystemRunEndings(RunEndings[RunRecord]):
         self._abandon(record, circle, "failed", kept=False)
 
     def lose(self, record: RunRecord, error: UnderstudyError) -> None:
-        if record.end(error, "failed", commit=record.forget_changes):
+        if self._end(record, error, "failed", commit=record.forget_changes):
             self._tell_cancelled(record, error)
 
     def deadline_passed(self, record: RunRecord) -> None:
@@ -523,11 +523,7 @@ class SystemRunEndings(RunEndings[RunRecord]):
         if not self._error_tokens.store_hangs:
             self._journaling.await_end(record)
         keep = partial(self._error_tokens.give, record, error) if kept and not record.is_inner else None
-        # Once the promise is done and before done callbacks of users, which may block.
-        tell = partial(self._tell_if_ended, record, error)
-        record.promise.when_done(tell, first=True)
-        if not record.end(error, phase, overdue=overdue, keep=keep):
-            record.promise.forget(tell)
+        if not self._end(record, error, phase, overdue=overdue, keep=keep):
             return False
         if (record.revision or record.turn_hold is not None) and not error.token:
             # On another thread: the run may be in a store, which may block.
@@ -537,12 +533,31 @@ class SystemRunEndings(RunEndings[RunRecord]):
         self._tell_cancelled(record, error)
         return True
 
-    def _tell_if_ended(self, record: RunRecord, error: UnderstudyError) -> None:
+    def _end(
+        self,
+        record: RunRecord,
+        error: UnderstudyError,
+        phase: RunPhase,
+        *,
+        overdue: float | None = None,
+        commit: Callable[[], object] | None = None,
+        keep: Callable[[], object] | None = None,
+    ) -> bool:
+        """End a run from outside as `RunRecord.end` does; what is inside of it hears of that before done callbacks, which may block."""
+        cancel = partial(self._cancel_inside, record, error)
+        record.promise.when_done(cancel, first=True)
+        is_ended = record.end(error, phase, overdue=overdue, commit=commit, keep=keep)
+        if not is_ended:
+            record.promise.forget(cancel)
+        return is_ended
+
+    def _cancel_inside(self, record: RunRecord, error: UnderstudyError) -> None:
+        """Cancel the work inside of a run, if this error has ended the run; a second call does nothing."""
         if record.ending is error:
             safely(record, cancel_hooks.cancel, record.scope, self._hung.give_up)
 
     def _tell_cancelled(self, record: RunRecord, error: UnderstudyError) -> None:
         """Cancel the work inside of a run that was ended from outside, and tell its callbacks of the error."""
-        safely(record, cancel_hooks.cancel, record.scope, self._hung.give_up)
+        safely(record, cancel_hooks.cancel, record.scope, self._hung.give_up)  # if the end of the run failed half-way
         self._hung.told_at = time.monotonic()
         safely(record, record.tell_error, error)

@@ -426,7 +426,5 @@ def resolutions_for(
     spec: RunSpec, invalid: Sequence[InvalidCall], resolutions: Mapping[int, Resolution]
 ) -> Mapping[int, Resolution]:
     """Return the resolutions, plus `FailRun` for each unresolved invalid call of a tool whose errors end the run."""
-    if not invalid:
-        return resolutions
     ending: dict[int, Resolution] = {bad.position: FailRun() for bad in invalid if spec.raises(bad.call.name)}
     return {**ending, **resolutions} if ending else resolutions

@@ -171,11 +171,6 @@ class LineState(ABC):
         for key in changes.removed:
             session.changes.pop(key, None)
 
-    @property
-    def is_live(self) -> bool:
-        """Whether the account is that of a live run, which what happens has charged already."""
-        return self.account.is_live
-
     def go_live(self, open_account: OpenAccount) -> None:
         """Count with an account of a live run from here on, which begins with what the events say."""
         self.account = open_account(copy_of(self.account.spending))

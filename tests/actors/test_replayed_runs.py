@@ -246,7 +246,7 @@ def taking(state: type[LineState], kind: type[e.RunEvent], take: Callable[[Any, 
     real = state.table[kind]
 
     def taken(self: LineState, event: e.RunEvent) -> None:
-        (real if self.is_live else take)(self, event)
+        (real if self.account.is_live else take)(self, event)
 
     return patch.object(state, "table", {**state.table, kind: taken})
 

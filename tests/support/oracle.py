@@ -1027,8 +1027,8 @@ def _hearing(oracle: Oracle, real: Callable[[AgentLineState, e.RunEvent], None])
     """Return `apply` for agents' states: that of a live run takes the events of its line; else the events are there already."""
 
     def apply(state: AgentLineState, event: e.RunEvent) -> None:
-        line = oracle.line(state.machine) if state.is_live else None
-        if oracle.is_busy or (state.is_live and line is None):  # a machine that is made now begins its line
+        line = oracle.line(state.machine) if state.account.is_live else None
+        if oracle.is_busy or (state.account.is_live and line is None):  # a machine that is made now begins its line
             real(state, event)
         elif line is not None:
             oracle.hear(line, state, event, partial(real, state, event))

@@ -45,7 +45,7 @@ class Signature:
         self.parameters: list[inspect.Parameter] = []
         self.is_plain = False
         """Whether no code of users checks the arguments, which could hang; known once the model is built."""
-        self._made: tuple[type[BaseModel], JsonObject, bool] | None = None
+        self._made: tuple[type[BaseModel], JsonObject] | None = None
         self._documentation: Documentation | None = None
         self._spec: ToolSpec | None = None
         parameters = _parameters_of(function, name)
@@ -106,13 +106,13 @@ class Signature:
         """Return the JSON Schema of the arguments; built on first use, with the model."""
         return self._build(name)[1]
 
-    def _build(self, name: str) -> tuple[type[BaseModel], JsonObject, bool]:
+    def _build(self, name: str) -> tuple[type[BaseModel], JsonObject]:
         # No lock, because a fork could leave it held for ever. Two threads that build at once build the same.
         if self._made is None:
             from .schemas import arguments_model
 
-            self._made = arguments_model(self, name)
-            self.is_plain = self._made[2]
+            model, schema, self.is_plain = arguments_model(self, name)
+            self._made = model, schema
         return self._made
 
 
