@@ -253,17 +253,20 @@ class RunLog:
         with self._lock:
             if self._is_sealed:
                 return
-            if self._showing is not None or self.begun_before:
-                self._add_in_place(fact)
-            else:
-                self.times.append(time.monotonic())
-                self.facts.append(fact)
-            for listener in self._listeners:
-                listener.wake()
+            self._add(fact)
         if self._flush is not None:  # of few runs
             self._ask_to_flush()
         if with_line and self.line_writer is not None:
             self.line_writer(fact)
+
+    def _add(self, fact: RunLogEntry) -> None:
+        if self._showing is not None or self.begun_before:
+            self._add_in_place(fact)
+        else:
+            self.times.append(time.monotonic())
+            self.facts.append(fact)
+        for listener in self._listeners:
+            listener.wake()
 
     def _add_in_place(self, fact: RunLogEntry) -> None:
         """Add a fact of a run that shows a turn, or that a process before has told a part of."""
@@ -375,17 +378,17 @@ class RunLog:
         with self._lock:
             if not self._is_sealed:
                 self._open_children[fact.run_id] = fact
-                self._add_in_place(fact)
-                self.wake()
-        self._ask_to_flush()
+                self._add(fact)
+        if self._flush is not None:
+            self._ask_to_flush()
 
     def end_child(self, child: ChildBegan, ending: Outcome[object] | BaseException) -> None:
         """Add the end of a child, unless it was told before."""
         with self._lock:
             if self._open_children.pop(child.run_id, None) is not None and not self._is_sealed:
-                self._add_in_place(ChildEnded(child, ending))
-                self.wake()
-        self._ask_to_flush()
+                self._add(ChildEnded(child, ending))
+        if self._flush is not None:
+            self._ask_to_flush()
 
     def end_children(self) -> None:
         """Add the ends of all children that are under way, because this run is about to end. They tell nothing more."""

@@ -134,29 +134,35 @@ def skipped(position: int) -> ChildEnd:
 # --- the end
 
 
-def tell_end(record: GroupRunRecord, epoch: int, inside: Inside, again: Callable[[], bool]) -> None:
+def tell_end(
+    record: GroupRunRecord,
+    epoch: int,
+    inside: Inside,
+    ending: Outcome[object] | BaseException,
+    again: Callable[[], bool],
+) -> None:
     """Tell the machine how a child ended or paused.
 
     Args:
         record: the run around it.
         epoch: of its stay.
         inside: the child.
+        ending: its outcome or error.
         again: whether the task runs once more, asked if the child is complete; it may raise.
     """
     position, child = inside.fact.position, inside.record
-    error = child.promise.error()
-    if error is None:
+    if not isinstance(ending, BaseException):
         try:
-            end = _end_of(record, position, child, child.promise.get(), again)
+            end = _end_of(record, position, child, ending, again)
             record.feed(epoch, end)
         except Exception as failure:
             end = failure_of(record, position, cause_of(failure), may_retry=False)
             record.feed(epoch, end)
     else:
-        stopped = _stopped(record, position, child, error) if child.way_on(error) == "limit" else None
-        end = stopped or failure_of(record, position, error, child=child, begun=child.has_begun)
+        stopped = _stopped(record, position, child, ending) if child.way_on(ending) == "limit" else None
+        end = stopped or failure_of(record, position, ending, child=child, begun=child.has_begun)
         record.feed(epoch, end)
-    record.log.end_child(inside.fact, child.promise.get() if error is None else error)
+    record.log.end_child(inside.fact, ending)
     _note_retry(record, end)
 
 
@@ -182,11 +188,14 @@ def _end_of(
         again(),
         _told(child.session),
     )
-    return ChildEnd(position, outcome, (done,), changes=changes_of(record.session, child))
+    changes = changes_of(record.session, child) if record.shares_session else None
+    return ChildEnd(position, outcome, (done,), changes=changes)
 
 
-def _told(session: SessionOverlay) -> e.Changes:
-    """Return what a child changed of its session, as events have it."""
+def _told(session: SessionOverlay) -> e.Changes | None:
+    """Return what a child changed of its session, as events have it; None for nothing."""
+    if not session.is_changed:
+        return None
     values, removed = session.lasting_changes()
     return e.Changes(values, tuple(removed))
 
@@ -260,8 +269,10 @@ def tell(record: GroupRunRecord, epoch: int, end: ChildEnd) -> None:
 
 def _note_retry(record: GroupRunRecord, end: ChildEnd) -> None:
     """Note that a task is run again, if it is."""
+    if end.retried is None:
+        return
     position, machine, task = end.position, record.machine, record.task_at(end.position)
-    if end.retried is None or task is None or not isinstance(machine, GraphRun) or not machine.expects(position):
+    if task is None or not isinstance(machine, GraphRun) or not machine.expects(position):
         return  # expected no more: the others decided meanwhile
     failed, wait, runner = machine.state.children[position].attempts, machine.delay_of(position), task.runner.id
     record.log.note(

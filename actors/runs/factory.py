@@ -47,7 +47,6 @@ def new_record(
     if isinstance(runner, Agent):
         if options.parameters is not None:
             raise ValueError(f"{runner.id!r} takes no parameters; a Workflow does")
-        _ = runner.run_spec
         return AgentRunActor(run_id, runner, input, options, scope, host, cell)
     group = _orchestrator(runner)
     if options.history is not None:

@@ -206,15 +206,16 @@ class GroupRunActor(RunTurns, GroupRunRecord):
         inside = self.children.get(position)
         if inside is None or not inside.record.promise.done:
             return
-        outcome = None if inside.record.promise.error() is not None else inside.record.promise.get()
-        if isinstance(outcome, Complete) and asks_until(self, position):
-            self._begin(AskUntil(self, inside, outcome.text))
+        error = inside.record.promise.error()
+        ending = inside.record.promise.get() if error is None else error
+        if self.workflow is not None and isinstance(ending, Complete) and asks_until(self, position):
+            self._begin(AskUntil(self, inside, ending))
         else:
-            self._take_end(inside, _never)
+            self._take_end(inside, ending, _never)
 
-    def _take_end(self, inside: Inside, again: Callable[[], bool]) -> None:
+    def _take_end(self, inside: Inside, ending: Outcome[object] | BaseException, again: Callable[[], bool]) -> None:
         self._is_told = True
-        tell_end(self, self.epoch, inside, again)
+        tell_end(self, self.epoch, inside, ending, again)
 
     def _take_work(self, work: object) -> None:
         if work is not self._work:
@@ -223,7 +224,7 @@ class GroupRunActor(RunTurns, GroupRunRecord):
         if isinstance(work, AskWhen):
             self._take_when(work)
         elif isinstance(work, AskUntil):
-            self._take_end(work.inside, work.answer)
+            self._take_end(work.inside, work.outcome, work.answer)
 
     def _take_when(self, work: AskWhen) -> None:
         position = work.order.position
@@ -321,15 +322,15 @@ class AskWhen(Ask):
 class AskUntil(Ask):
     """Ask the function of a task whether it is to run once more."""
 
-    __slots__ = ("inside", "text")
+    __slots__ = ("inside", "outcome")
 
-    def __init__(self, run: GroupRunActor, inside: Inside, text: str) -> None:
+    def __init__(self, run: GroupRunActor, inside: Inside, outcome: Complete[object]) -> None:
         super().__init__(run)
         self.inside = inside
-        self.text = text
+        self.outcome = outcome
 
     def ask(self) -> bool:
-        return is_to_repeat(self.run, self.epoch, self.inside.fact.position, self.text)
+        return is_to_repeat(self.run, self.epoch, self.inside.fact.position, self.outcome.text)
 
 
 class Finish(GroupWork):

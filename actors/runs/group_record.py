@@ -15,13 +15,12 @@ from understudy.actors.waiting.children import ChildWaits, EachChild, FirstChild
 from understudy.actors.waiting.graph import graph
 from understudy.errors import SeveralErrors, UnderstudyError
 from understudy.orchestration.agent.pauses import CHILD
-from understudy.orchestration.definitions.groups import ParallelAgent
 from understudy.orchestration.definitions.workflow import Task, Workflow
 from understudy.orchestration.graph.run import GraphRun
 from understudy.orchestration.journal.places import place_of_child
 from understudy.orchestration.runs.events import Migrated, RunEvent
 from understudy.orchestration.runs.group_state import GroupLineState
-from understudy.orchestration.saving.machines import Machine, Orchestrator, runner_at
+from understudy.orchestration.saving.machines import Machine, Orchestrator
 from understudy.orchestration.saving.resumable import GoesOn
 from understudy.vocabulary.context.account import Account
 from understudy.vocabulary.context.overlays import CallSession, SessionOverlay, lasting
@@ -68,6 +67,7 @@ class GroupRunRecord(RunRecord):
         "endings",
         "group",
         "machine",
+        "members",
         "news",
         "retries",
         "state",
@@ -75,6 +75,7 @@ class GroupRunRecord(RunRecord):
         "told_error",
         "under_way",
         "waits",
+        "workflow",
     )
 
     def __init__(
@@ -90,6 +91,13 @@ class GroupRunRecord(RunRecord):
         account = Account(group.id, None, machine.state.spending, scope.account)
         super().__init__(run_id, group, machine.state.input, options, scope, host, cell, account)
         self.group = group
+        self.workflow: Workflow | None = None
+        self.members: Sequence[Runner[object]] = ()
+        """The runners of the children, outside of workflows."""
+        if isinstance(group, Workflow):
+            self.workflow = group
+        else:
+            self.members = group.children
         self.machine = machine
         self.state = GroupLineState(machine.spec)
         """Feeds the machine with events."""
@@ -122,7 +130,7 @@ class GroupRunRecord(RunRecord):
     @property
     def shares_session(self) -> bool:
         """Whether a child sees what those before it changed."""
-        return not isinstance(self.group, ParallelAgent)
+        return self.state.shares_session
 
     def saved_machine(self) -> str:
         self.account.settle()
@@ -244,13 +252,15 @@ class GroupRunRecord(RunRecord):
 
     def runner_at(self, position: int) -> Runner[object]:
         """Return the runner of the child at a position."""
-        return runner_at(self.group, self.machine, position)
+        task = self.task_at(position)
+        return self.members[position] if task is None else task.runner
 
     def task_at(self, position: int) -> Task | None:
         """Return the task of a child; None outside of workflows."""
-        if not isinstance(self.group, Workflow) or not isinstance(self.machine, GraphRun):
+        if self.workflow is None:
             return None
-        return self.group.tasks[self.machine.task_at(position)]
+        assert isinstance(self.machine, GraphRun)
+        return self.workflow.tasks[self.machine.task_at(position)]
 
     @abstractmethod
     def child_ended(self, position: int) -> None:

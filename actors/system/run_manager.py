@@ -342,7 +342,8 @@ class RunManager(RunHost[RunRecord]):
         safely(record, self._watchdog.unwatch, record)
         if record.lease is not None:
             safely(record, self.conversations.leave, record)
-        safely(record, self._admission.leave, record)
+        if not record.link.begun_in:  # else it took no place
+            safely(record, self._admission.leave, record)
         if record.journal is not None:
             self.journaling.ended(record)
 

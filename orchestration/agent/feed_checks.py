@@ -10,6 +10,7 @@ from understudy.orchestration.agent.steps import FailRun, RepairCall, Resolution
 from understudy.vocabulary.checks import checked_json, checked_number, checked_text, checked_whole, not_json
 from understudy.vocabulary.citations import Citation
 from understudy.vocabulary.messages import (
+    COUNTS,
     NO_USAGE,
     FilePart,
     FinishReason,
@@ -32,14 +33,6 @@ MOST = 2**63
 """Counts stay below this: the parser of saved texts does not read longer numbers."""
 _REASONS = frozenset(get_args(FinishReason))
 _ERROR_KINDS = frozenset(get_args(ToolErrorKind))
-_COUNTS = (
-    "input_tokens",
-    "output_tokens",
-    "cached_tokens",
-    "cache_write_tokens",
-    "cache_write_1h_tokens",
-    "reasoning_tokens",
-)
 _KINDS: dict[type, str] = {
     TextPart: "text",
     ToolCall: "tool_call",
@@ -201,7 +194,7 @@ def fault_of_usage(usage: object) -> str:
 
 
 def _fault_of_count(usage: Usage) -> str:
-    for name in _COUNTS:
+    for name in COUNTS:
         count: object = getattr(usage, name)
         if count is None:
             continue

@@ -328,10 +328,12 @@ class GraphRun(GroupRun[GraphSpec, GraphState]):
     def _failure(self) -> Exception | None:
         return None
 
-    def _outcome(self) -> Complete[str] | Incomplete | None:
+    @property
+    def is_done(self) -> bool:
         self.begin_ready()
-        if self._index.open or any(task.status not in DECIDED for task in self._state.tasks):
-            return None
+        return not self._index.open and all(task.status in DECIDED for task in self._state.tasks)
+
+    def _outcome(self) -> Complete[str] | Incomplete:
         if self.is_incomplete():
             return incomplete(self._spec, self._state, self._errors)
         return completed(self._spec, self._state)

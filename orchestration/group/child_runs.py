@@ -130,6 +130,10 @@ class ChildRuns(ABC, Generic[Spec, State]):
             TypeError: an argument is of the wrong type.
         """
         check_child_result(result)
+        self.take_result(position, result)
+
+    def take_result(self, position: int, result: ChildResult) -> None:
+        """As `child_done`, for a result that needs no check: the runtime made it of a run's outcome."""
         child = self._running(position, "a result")
         child.phase, child.result, child.paused = "done", result, None
         self._state.order.append(position)

@@ -78,9 +78,14 @@ class GroupRun(ChildRuns[Spec, State]):
     def _failure(self) -> Exception | None:
         """Return the error that ends the run, or None."""
 
+    @property
     @abstractmethod
-    def _outcome(self) -> Complete[str] | Incomplete | None:
-        """Return the outcome; None if the run is not over."""
+    def is_done(self) -> bool:
+        """Whether the children have decided the outcome."""
+
+    @abstractmethod
+    def _outcome(self) -> Complete[str] | Incomplete:
+        """Return the outcome of a run that is done."""
 
     # --- what to do next
 
@@ -96,22 +101,29 @@ class GroupRun(ChildRuns[Spec, State]):
                 nothing else is left to do: raise the limit and call `go_on`. If each such child stopped short of its end,
                 with an answer that meets no criterion, the step is `GroupDone` with an `Incomplete`.
         """
-        failure = self._failure()
-        if failure is not None:
-            raise failure
-        outcome = self._outcome()
-        if outcome is not None:
-            return GroupDone(outcome)
-        new = self._admit()
+        new = self.begin_new()
+        if self.is_done:
+            return GroupDone(self._outcome())
         if not self._queue.running:
             pauses = self.pauses
             return self._stopped() if self._limited and not pauses else AwaitChildren(pauses)
         return RunChildren(tuple([self.order_of(position) for position in (new if only_new else self._due())]))
 
+    def begin_new(self) -> list[int]:
+        """Have the children run for which a place is free, and return their positions.
+
+        Raises:
+            Exception: the failure of a child ends the run.
+        """
+        failure = self._failure()
+        if failure is not None:
+            raise failure
+        return [] if self.is_done else self._admit()
+
     @property
     def outcome(self) -> Complete[str] | Incomplete | None:
         """The outcome; None while the run is not over."""
-        return self._outcome()
+        return self._outcome() if self.is_done else None
 
     def due_children(self) -> list[int]:
         """Return the positions of the children that run or may begin; takes no step."""
@@ -151,7 +163,7 @@ class GroupRun(ChildRuns[Spec, State]):
     @property
     def waits(self) -> bool:
         """Whether nothing is left to do before a person answers."""
-        return bool(self.pauses) and not self.has_failed and self._outcome() is None and not self._due()
+        return bool(self.pauses) and not self.has_failed and not self.is_done and not self._due()
 
     @property
     def has_failed(self) -> bool:

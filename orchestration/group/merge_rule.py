@@ -63,10 +63,6 @@ class MergeRule(ABC):
     def verdict(self, ends: MemberEnds) -> Verdict | None:
         """Return the decision once it is certain, else None."""
 
-    def is_won(self, ends: MemberEnds) -> bool:
-        """Whether a success has decided, so that members still in flight do not count."""
-        return False
-
     def counted(self, ends: MemberEnds) -> Sequence[int]:
         """Return the places whose values count, in the order of the members."""
         return range(ends.total)
@@ -107,9 +103,6 @@ class FirstSuccess(MergeRule):
         if not ends.complete:
             return None
         return OneDecides(min(ends.paused)) if ends.paused else NoneSucceeded()
-
-    def is_won(self, ends: MemberEnds) -> bool:
-        return bool(ends.succeeded)
 
     def counted(self, ends: MemberEnds) -> Sequence[int]:
         return ends.succeeded[:1]

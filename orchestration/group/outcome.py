@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypedDict
 
-from understudy.vocabulary.messages import Usage
+from understudy.vocabulary.messages import NO_USAGE, Usage
 from understudy.vocabulary.runs.outcomes import Complete, Incomplete, TaskResult
 
 from .children import ChildResult
@@ -27,15 +27,15 @@ def results_of(state: GroupState) -> list[ChildResult]:
 
 def usage_of(state: GroupState) -> Usage:
     """Return the tokens of all completed children."""
-    return sum([result.usage for result in results_of(state)], Usage())
+    return sum([result.usage for result in results_of(state)], NO_USAGE)
 
 
 def totals_of(state: GroupState) -> Totals:
     """Return the sums over all completed children."""
     results = results_of(state)
     return {
-        "iterations": sum(each.iterations for each in results),
-        "turns": sum(each.turns for each in results),
+        "iterations": sum([each.iterations for each in results]),
+        "turns": sum([each.turns for each in results]),
         "usage": usage_of(state),
     }
 

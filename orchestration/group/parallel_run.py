@@ -44,13 +44,15 @@ class ParallelRun(PlainRun):
         return [position for position, child in enumerate(self._state.children) if child.phase == "pending"]
 
     def _due(self) -> list[int]:
-        return [] if self._rule.is_won(self._ends) else super()._due()
+        return [] if self._rule.any_will_do and self._ends.succeeded else self._queue.due()
 
     def expects(self, position: int) -> bool:
-        return not self._rule.is_won(self._ends) and super().expects(position)
+        if self._rule.any_will_do and self._ends.succeeded:  # children still in flight do not count any more
+            return False
+        return position in self._queue.running or position in self._queue.due()
 
-    def child_done(self, position: int, result: ChildResult) -> None:
-        super().child_done(position, result)
+    def take_result(self, position: int, result: ChildResult) -> None:
+        super().take_result(position, result)
         self._ends.succeeded.append(position)
 
     def child_at_limit(self, position: int, saved: str, failure: ChildFailure, error: Exception | None = None) -> None:
@@ -84,16 +86,18 @@ class ParallelRun(PlainRun):
                 what = "no child of {!r} succeeded" if self.any_will_do else "every child of {!r} failed"
                 return SeveralErrors(what.format(self._spec.runner_id), self._failures())
 
-    def _outcome(self) -> Complete[str] | None:
-        match self._rule.verdict(self._ends):
-            case OneDecides(place=position) if (winner := self._state.children[position].result) is not None:
-                return complete(self._spec.runner_id, self._state, winner.text, "the first child to succeed completed")
-            case AllDecide():
-                return self._outcome_of_all()
-            case _:
-                return None
+    @property
+    def is_done(self) -> bool:
+        verdict = self._rule.verdict(self._ends)
+        if isinstance(verdict, OneDecides):
+            return self._state.children[verdict.place].result is not None
+        return isinstance(verdict, AllDecide)
 
-    def _outcome_of_all(self) -> Complete[str]:
+    def _outcome(self) -> Complete[str]:
+        verdict = self._rule.verdict(self._ends)
+        winner = self._state.children[verdict.place].result if isinstance(verdict, OneDecides) else None
+        if winner is not None:
+            return complete(self._spec.runner_id, self._state, winner.text, "the first child to succeed completed")
         texts = [None if child.result is None else child.result.text for child in self._state.children]
         reason = "all children completed"
         if None in texts:

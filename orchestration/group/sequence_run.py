@@ -22,8 +22,8 @@ class SequenceRun(PlainRun):
         children = self._state.children
         return [position] if position < len(children) and children[position].phase == "pending" else []
 
-    def child_done(self, position: int, result: ChildResult) -> None:
-        super().child_done(position, result)
+    def take_result(self, position: int, result: ChildResult) -> None:
+        super().take_result(position, result)
         if position + 1 < len(self._state.children):
             self._queue.join(position + 1)
 
@@ -39,10 +39,12 @@ class SequenceRun(PlainRun):
         failures = self._failures()
         return failures[0] if failures else None
 
-    def _outcome(self) -> Complete[str] | None:
-        last = self._state.children[-1]
-        if last.result is None:
-            return None
+    @property
+    def is_done(self) -> bool:
+        return self._state.children[-1].result is not None
+
+    def _outcome(self) -> Complete[str]:
+        last = self._state.children[-1].result
+        assert last is not None, "the run is done"
         reason = f"all {len(self._state.children)} steps completed"
-        combined = last.result.combined_text
-        return complete(self._spec.runner_id, self._state, last.result.text, reason, combined_text=combined)
+        return complete(self._spec.runner_id, self._state, last.text, reason, combined_text=last.combined_text)

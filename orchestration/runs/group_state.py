@@ -58,6 +58,8 @@ class GroupLineState(LineState):
         super().__init__()
         self.definition = definition
         self.machine: Machine | None = None
+        self._graph: GraphRun | None = None
+        """The machine, of a workflow's run."""
         self._definitions = definitions
         self._had: PausedChild | None = None
         """What the child that failed last was to go on with."""
@@ -67,7 +69,11 @@ class GroupLineState(LineState):
     def go_on_with(self, machine: Machine, account: Account) -> None:
         """Begin with a machine that has come some way already, and with the account of its live run."""
         self._has_begun = True
-        self.machine, self.account = machine, account
+        self._follow(machine)
+        self.account = account
+
+    def _follow(self, machine: Machine) -> None:
+        self.machine, self._graph = machine, machine if isinstance(machine, GraphRun) else None
 
     @property
     def shares_session(self) -> bool:
@@ -81,7 +87,7 @@ class GroupLineState(LineState):
             return []
         if machine.has_failed:
             return [Due("fail")]
-        if machine.outcome is not None:
+        if machine.is_done:
             return [Due("finish")]
         places = machine.new_children() if only_new else machine.due_children()
         if places or (only_new and machine.has_running):
@@ -95,8 +101,8 @@ class GroupLineState(LineState):
         super().apply(event)
         if isinstance(event, _REPORTS):
             self.children.pop(event.place, None)
-        if isinstance(self.machine, GraphRun):
-            self.machine.begin_ready()  # tasks whose dependencies are decided are ready, skipped or failed from here on
+        if self._graph is not None:
+            self._graph.begin_ready()  # tasks whose dependencies are decided are ready, skipped or failed from here on
 
     def _running(self) -> Machine:
         assert self.machine is not None  # `apply` takes nothing before the run is accepted
@@ -105,13 +111,13 @@ class GroupLineState(LineState):
     def _accept(self, event: Accepted) -> None:
         definition = self.definition
         if isinstance(definition, GraphSpec):
-            self.machine = GraphRun(definition, event.input, event.parameters)
+            self._follow(GraphRun(definition, event.input, event.parameters))
         else:
-            self.machine = (SequenceRun if definition.merge is None else ParallelRun)(definition, event.input)
+            self._follow((SequenceRun if definition.merge is None else ParallelRun)(definition, event.input))
         self.accepted = event
-        self.session = SessionOverlay(event.session)
+        self.session.lay_under(event.session)
         self.account = Tally(Spending(budget=event.budget))
-        self.account.keep_in(self.machine.state.spending)
+        self.account.keep_in(self._running().state.spending)
 
     def _open(self, event: Opened) -> None:
         self.session.lay_under(event.session)
@@ -123,12 +129,13 @@ class GroupLineState(LineState):
         """Take a text for the state, under the rules with this digest."""
         definition = cast("GroupSpec", self._definitions(digest))
         if isinstance(definition, GraphSpec):
-            self.machine = GraphRun.from_json(text, definition, adopt=True)
+            self._follow(GraphRun.from_json(text, definition, adopt=True))
         else:
             kind = SequenceRun if definition.merge is None else ParallelRun
-            self.machine = kind.from_json(text, definition, adopt=True)
+            self._follow(kind.from_json(text, definition, adopt=True))
         self.definition, self.account = definition, (tally := Tally())
-        before, self.machine.state.spending = self.machine.state.spending, tally.spending
+        state = self._running().state
+        before, state.spending = state.spending, tally.spending
         tally.start_with(before)
 
     def _taken_over(self, event: TakenOver) -> None:
@@ -138,28 +145,30 @@ class GroupLineState(LineState):
 
     # --- what came of a child
 
-    def _position(self, place: str) -> int:
-        children = len(self._running().state.children)
+    def _position(self, machine: Machine, place: str) -> int:
+        children = len(machine.state.children)
         position = int(place) if place.isdecimal() and len(place) < 10 else children
         if place != str(position) or position >= children:
             raise ProtocolViolation(f"{self.definition.runner_id!r} has no child {place[:20]!r}; it has {children}")
         return position
 
     def _child_began(self, event: ChildBegan) -> None:
-        position, machine = self._position(event.place), self._running()
+        machine = self._running()
+        position = self._position(machine, event.place)
         if not machine.expects(position):
             raise ProtocolViolation(f"child {position} of {self.definition.runner_id!r} began, and is not due")
         if not machine.state.children[position].begun:
-            machine.next_step(only_new=True)
+            machine.begin_new()
         self.child_began(event)
 
-    def _expects(self, place: str) -> int | None:
-        """Return the position of a child whose report still counts; None once other children have decided the run."""
-        position = self._position(place)
-        return position if self._running().expects(position) else None
+    def _expects(self, place: str) -> tuple[int | None, Machine]:
+        """Return the position of a child whose report still counts, and the machine; None once others have decided the run."""
+        machine = self._running()
+        position = self._position(machine, place)
+        return position if machine.expects(position) else None, machine
 
     def _child_done(self, event: ChildDone) -> None:
-        position, machine = self._expects(event.place), self._running()
+        position, machine = self._expects(event.place)
         if position is None:
             return
         changes = event.changes
@@ -172,22 +181,22 @@ class GroupLineState(LineState):
             changes={} if changes is None else dict(changes.values),
             removed=() if changes is None else changes.removed,
         )
-        if isinstance(machine, GraphRun):
-            machine.child_done(position, result, again=event.again)
+        if self._graph is None:
+            machine.take_result(position, result)
         else:
-            machine.child_done(position, result)
+            self._graph.child_done(position, result, again=event.again)
         if self.shares_session:
             self.lay(changes)
 
     def _child_failed(self, event: ChildFailed) -> None:
-        position, machine = self._expects(event.place), self._running()
+        position, machine = self._expects(event.place)
         if position is None:
             return
         had, failure = machine.state.children[position].paused, ChildFailure(event.kind, event.message)
-        if isinstance(machine, GraphRun):
-            machine.child_failed(position, failure, self._error(), may_retry=event.may_retry)
-        else:
+        if self._graph is None:
             machine.child_failed(position, failure, self._error())
+        else:
+            self._graph.child_failed(position, failure, self._error(), may_retry=event.may_retry)
         self._had = had
         if self.shares_session:
             self.lay(event.changes)
@@ -197,27 +206,29 @@ class GroupLineState(LineState):
         return error
 
     def _child_limited(self, event: ChildLimited) -> None:
-        position = self._expects(event.place)
+        position, machine = self._expects(event.place)
         if position is not None:
             failure = ChildFailure(event.kind, event.message)
-            self._running().child_at_limit(position, event.run, failure, self._error())
+            machine.child_at_limit(position, event.run, failure, self._error())
 
     def _child_paused(self, event: ChildPaused) -> None:
-        position = self._expects(event.place)
+        position, machine = self._expects(event.place)
         if position is not None:
-            self._running().child_paused(position, event.run, event.pauses)
+            machine.child_paused(position, event.run, event.pauses)
 
     def _child_skipped(self, event: ChildSkipped) -> None:
-        position, machine = self._expects(event.place), self._running()
-        if position is not None and isinstance(machine, GraphRun):
-            machine.child_skipped(position)
+        position, _ = self._expects(event.place)
+        if position is not None and self._graph is not None:
+            self._graph.child_skipped(position)
 
     def _child_kept(self, event: ChildKept) -> None:
-        self._running().child_kept(self._position(event.place), event.run)
+        machine = self._running()
+        machine.child_kept(self._position(machine, event.place), event.run)
         self.children.pop(event.place, None)
 
     def _child_refused(self, event: ChildRefused) -> None:
-        self._running().child_refused(self._position(event.place), self._had)
+        machine = self._running()
+        machine.child_refused(self._position(machine, event.place), self._had)
 
     # --- going on, and the end
 
@@ -228,7 +239,8 @@ class GroupLineState(LineState):
     def _extended(self, event: Extended) -> None:
         machine = self._running()
         if event.places:
-            machine.go_on({at: machine.limited.get(at, "") for at in map(self._position, event.places)})
+            places = [self._position(machine, place) for place in event.places]
+            machine.go_on({at: machine.limited.get(at, "") for at in places})
         else:
             machine.retry_failed()
         if event.budget is not None:

@@ -372,7 +372,7 @@ class AgentLineState(LineState):
         if self._live is None:
             self.account = Tally(Spending(budget=narrowed(self.definition.budget, event.budget)))
         self.accepted = event
-        self.session = SessionOverlay(event.session)
+        self.session.lay_under(event.session)
 
     def _open_run(self, event: Opened) -> None:
         if self.accepted is None or self.machine is not None:

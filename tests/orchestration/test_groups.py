@@ -135,6 +135,25 @@ def test_all_children_run_at_once_and_the_texts_stand_in_their_order_whoever_end
     assert (outcome.text, outcome.usage) == ("text 2 é", Usage(3, 6))
 
 
+@pytest.mark.parametrize(
+    ("merge", "on_error", "counts"),
+    [("first", "fail", False), ("collect_all", "fail", True), ("collect_all", "collect", True)],
+)
+def test_children_in_flight_stop_counting_only_once_one_success_is_enough(
+    merge: Merge, on_error: OnError, counts: bool
+) -> None:
+    run = group(4, merge, on_error=on_error)
+    run.next_step()
+    run.child_paused(0, "SAVED", [ASKS])
+    if on_error == "collect" or merge == "first":
+        run.child_failed(1, AT_LIMIT)
+    assert run.expects(3)
+
+    run.child_done(2, says("won"))
+
+    assert run.expects(3) is counts
+
+
 def test_no_more_children_run_at_once_than_max_parallel() -> None:
     run = group(4, max_parallel=2)
 

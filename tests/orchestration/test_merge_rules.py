@@ -52,15 +52,6 @@ def test_each_rule_decides_as_soon_as_it_is_certain(
     assert FirstSuccess().verdict(so_far) == first_success
 
 
-def test_members_in_flight_stop_counting_only_once_one_success_is_enough() -> None:
-    after = ends(succeeded="1", failed="0")
-
-    assert FirstSuccess().is_won(after)
-    assert not FirstSuccess().is_won(ends(failed="0", paused="1"))
-    assert not AllValues().is_won(after)
-    assert not ValuesAndErrors().is_won(after)
-
-
 def test_the_values_that_count_are_those_of_all_or_the_winners() -> None:
     after = ends(succeeded="20")
 

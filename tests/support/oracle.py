@@ -50,10 +50,11 @@ from understudy.orchestration.runs import events as e
 from understudy.orchestration.runs.lines import Entry, line_of, text_of
 from understudy.orchestration.runs.state import AgentLineState, Due
 from understudy.orchestration.saving.saved_run import SavedRun
-from understudy.vocabulary.context.account import COUNTS, Account, grown
+from understudy.vocabulary.context.account import Account, grown
 from understudy.vocabulary.context.budget import Budget, Spending
 from understudy.vocabulary.context.overlays import SessionOverlay
 from understudy.vocabulary.context.session_values import TEMPORARY
+from understudy.vocabulary.messages import COUNTS
 
 Machine: TypeAlias = Any
 LATER = e.TakenOver(owner="later")

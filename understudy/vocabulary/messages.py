@@ -7,8 +7,9 @@ one understands. Values here are shared between threads and turns, and never cha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from .citations import Citation
@@ -284,15 +285,24 @@ class Usage:
         return _plus(self.input_tokens, self.output_tokens)
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            _plus(self.input_tokens, other.input_tokens),
-            _plus(self.output_tokens, other.output_tokens),
-            _plus(self.cached_tokens, other.cached_tokens),
-            _plus(self.cache_write_tokens, other.cache_write_tokens),
-            _plus(self.reasoning_tokens, other.reasoning_tokens),
-            estimated=self.estimated or other.estimated,
-            cache_write_1h_tokens=_plus(self.cache_write_1h_tokens, other.cache_write_1h_tokens),
-        )
+        pairs = zip(_counts_of(self), _counts_of(other), strict=True)
+        # Not by `_plus`: six calls take three times as long.
+        given, said, cached, written, reasoned, hour = [b if a is None else a if b is None else a + b for a, b in pairs]
+        estimated = self.estimated or other.estimated
+        return Usage(given, said, cached, written, reasoned, estimated=estimated, cache_write_1h_tokens=hour)
+
+
+COUNTS = (
+    "input_tokens",
+    "output_tokens",
+    "cached_tokens",
+    "cache_write_tokens",
+    "reasoning_tokens",
+    "cache_write_1h_tokens",
+)
+"""The fields of `Usage` that are counts."""
+
+_counts_of: Callable[[Usage], tuple[int | None, ...]] = attrgetter(*COUNTS)
 
 
 def _plus(a: int | None, b: int | None) -> int | None:

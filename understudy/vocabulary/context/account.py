@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from understudy.errors import BudgetExceeded
 from understudy.vocabulary.checks import UNSET, Unset
-from understudy.vocabulary.messages import NO_USAGE, Usage
+from understudy.vocabulary.messages import COUNTS, NO_USAGE, Usage
 
 from .budget import Budget, Price, Spending, in_dollars
 
@@ -67,8 +67,8 @@ class Account:
         """What no event of the run tells yet, without runs inside that count apart too; None if nobody asks."""
         self._is_cost_told = False
         """Whether it was told that the cost is unknown, as it stays."""
-        self._before = Spending()
-        """Its figures when it began to count apart: when its stay began."""
+        self._before: Spending | None = None
+        """Its figures when it began to count apart: when its stay began; None before that."""
         self._lock = threading.Lock()
         """Guards the figures. Code that takes the locks of several accounts takes the innermost first."""
         self.enter(within)
@@ -251,7 +251,7 @@ class Account:
         What is charged to it later counts as the run's own, too.
         """
         with inner._lock:
-            if inner._untold is None:
+            if inner._untold is None or inner._before is None:
                 return
             inner._untold, spent = None, grown(inner._spending, inner._before)
         with self._lock:
@@ -409,16 +409,6 @@ def grown(now: Spending, then: Spending) -> Spending:
     usage = now.usage if then.usage == NO_USAGE else _grown(now.usage, then.usage)
     turns, tool_calls = now.all_turns - then.all_turns, now.tool_calls - then.tool_calls
     return Spending(usage=usage, cost=cost, all_turns=turns, tool_calls=tool_calls)
-
-
-COUNTS = (
-    "input_tokens",
-    "output_tokens",
-    "cached_tokens",
-    "cache_write_tokens",
-    "reasoning_tokens",
-    "cache_write_1h_tokens",
-)
 
 
 def _grown(now: Usage, then: Usage) -> Usage:
