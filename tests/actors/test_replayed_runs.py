@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -237,10 +237,6 @@ def nothing(self: object, *given: object) -> None:
     """Take what is given, and do nothing."""
 
 
-def always(self: object) -> bool:
-    return True
-
-
 def taking(state: type[LineState], kind: type[e.RunEvent], take: Callable[[Any, Any], None]) -> Any:
     """Have a state that is replayed take an event in another way; the live run has states of the same class."""
     real = state.table[kind]
@@ -267,10 +263,7 @@ FAULTS: Mapping[str, tuple[Callable[[us.ActorSystem], None], Any]] = {
     "values of the opening are lost": (stored_values, without(GroupLineState, e.Opened, session={})),
     "changes of a prompt function are lost": (tree, without(AgentLineState, e.Opened, changes=None)),
     "changes of a child are lost": (tree, without(GroupLineState, e.ChildDone, changes=None)),
-    "a parallel group lays nothing over": (
-        tree,
-        patch.object(GroupLineState, "shares_session", cast("Any", property(always))),
-    ),
+    "a parallel group lays nothing over": (tree, taking(GroupLineState, e.Ended, LineState.end)),
     "spending is lost": (tree, patch.object(Tally, "add", nothing)),
     "a limit is lost": (budgets, without(GroupLineState, e.Extended, budget=None)),
     "a turn is lost": (nested_runs, taking(AgentLineState, e.TurnTaken, nothing)),

@@ -787,8 +787,8 @@ class Oracle:
                 return self.tell(line, where, [f"{type(event).__name__} is refused: {error}"])
         return self._check(line, where)
 
-    def step(self, machine: Machine, call: Callable[[], Any]) -> Any:
-        """Ask a live machine for its next step: what that decided is an event."""
+    def step(self, machine: Machine, call: Callable[[], Any], *, is_whole: bool = True) -> Any:
+        """Ask a live machine for its next step, or only to admit children: what that decided is an event."""
         line = self.line(machine)
         if line is None or self.is_busy:
             return call()
@@ -799,14 +799,15 @@ class Oracle:
                 with seen_by(profile):
                     step = call()
             except Exception as error:
-                self._decided(line, told(error), error)
+                self._decided(line, told(error), error, is_whole)
                 raise
-            self._decided(line, told(step), step)
+            self._decided(line, told(step), step, is_whole)
             return step
 
-    def _decided(self, line: Line, events: Iterator[e.RunEvent], step: Any) -> None:
+    def _decided(self, line: Line, events: Iterator[e.RunEvent], step: Any, is_whole: bool) -> None:
         self._write(line, list(events), "next_step")
-        self._compare_due(line, lambda: due_of(line.machine, step), step)
+        if is_whole:
+            self._compare_due(line, lambda: due_of(line.machine, step), step)
 
     def _compare_due(self, line: Line, live: Callable[[], set[tuple[str, str]] | None], after: object) -> None:
         """Note where something else is due in the live run than the line says; None says nothing."""
@@ -956,6 +957,7 @@ def _done(line: Line, position: int, result: Any, *, again: bool = False) -> Ite
 
 GROUP_FEEDS: Mapping[str, Callable[..., Iterator[e.RunEvent]]] = {
     "child_done": _done,
+    "take_result": _done,
     "child_failed": lambda line, at, failure, error=None, *, may_retry=True: iter(
         [e.ChildFailed(str(at), failure.kind, failure.message, may_retry, line.of_failed)]
     ),
@@ -1131,3 +1133,4 @@ def _wrap_lives(oracle: Oracle, wrap: Callable[[type, str, Callable[[Any], Any]]
     wrap(GroupRun, "to_json", saving)
     wrap(GroupRun, "from_json", loading)
     wrap(GroupRun, "next_step", group_stepping)
+    wrap(GroupRun, "begin_new", lambda real: lambda self: oracle.step(self, partial(real, self), is_whole=False))
