@@ -20,12 +20,10 @@ AT_ONCE = 256  # Runs that one statement asks for at most.
 RUN_OWNERS = Part(
     "run owners",
     [
-        (
-            """CREATE TABLE understudy_run_owners (
+        """CREATE TABLE understudy_run_owners (
                 owner TEXT PRIMARY KEY, host TEXT NOT NULL, pid {bigint} NOT NULL, life TEXT NOT NULL,
                 lease {real} NOT NULL, beats {bigint} NOT NULL
             )""",
-        )
     ],
 )
 """`life` names the life of the server in which the owner had its lock at its last beat; `lease` is in seconds."""

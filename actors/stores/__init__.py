@@ -6,8 +6,7 @@ conversation, and `sessions` for the values that runs share. Each part is one fi
 its statements. A part for memory is a class of its own, with the same methods.
 
 Statements are written once. A `Database` runs them in transactions: `SQLiteDatabase` for a file, which all systems of
-the process share. Every part has a version, and `prepare` brings older tables to the version at hand when the part is
-opened.
+the process share. `prepare` makes the tables of a part when the part is opened, and refuses a store of another version.
 
 A call of a part blocks until the database has answered, so never make one under a lock. A failure is a `StoreError`, which
 says what happened, to which store, and what was expected.

@@ -1,4 +1,4 @@
-"""The database behind a store: transactions, and the versions of the tables of each part.
+"""The database behind a store: transactions, and the tables of each part.
 
 Statements are written once for SQLite and PostgreSQL: parameters are named `:name`, and where the dialects differ, the
 statement has the name of a word in braces, which `Part` fills in from `Database.words`.
@@ -178,41 +178,80 @@ class WritesFirst(Protocol):
         ...
 
 
+SCHEMA = 5
+"""The version of the tables of a store. Nothing converts those of another one, and such a store is refused."""
+
+
 class Part(NamedTuple):
     """The tables of one part of a store."""
 
     name: str
-    versions: Sequence[Sequence[str]]
-    """Statements that bring version 0, which is nothing, to version 1, that one to version 2, and so on."""
+    tables: Sequence[str]
+    """Statements that make them."""
 
 
 _TABLE = "CREATE TABLE IF NOT EXISTS understudy_schema (part TEXT PRIMARY KEY, version INTEGER NOT NULL)"
 _HAS_VERSIONS = "SELECT 1 WHERE 'understudy_schema' IN ({tables})"
-_VERSION = "SELECT version FROM understudy_schema WHERE part = :part"
-_SET_VERSION = """
-INSERT INTO understudy_schema VALUES (:part, :version) ON CONFLICT (part) DO UPDATE SET version = excluded.version
-"""
+_VERSIONS = "SELECT part, version FROM understudy_schema ORDER BY part"
+_SET_VERSION = "INSERT INTO understudy_schema VALUES (:part, :version)"
 
 
 def prepare(database: Database, part: Part) -> None:
-    """Bring the tables of a part to the version at hand, in one transaction.
+    """Make the tables of a part, in one transaction, unless they are there.
 
     Raises:
-        StoreError: a later version of this package made them, or the database failed.
+        StoreError: another version of this package made the store, or the database failed.
     """
 
-    def migrate(sql: Sql) -> None:
+    def make(sql: Sql) -> None:
         sql.execute(_TABLE)
-        row = sql.execute(_VERSION, {"part": part.name}).fetchone()
-        found, latest = 0 if row is None else row[0], len(part.versions)
-        _refuse_later(database, part, found)
-        for statements in part.versions[found:]:
-            for statement in statements:
+        if part.name not in _parts(database, sql):
+            for statement in part.tables:
                 sql.execute(statement.format(**database.words))
-        if found < latest:
-            sql.execute(_SET_VERSION, {"part": part.name, "version": latest})
+            sql.execute(_SET_VERSION, {"part": part.name, "version": SCHEMA})
 
-    database.write(migrate, durable=True)
+    database.write(make, durable=True)
+
+
+def parts_of(database: Database) -> frozenset[str]:
+    """Return the names of the parts that a store has tables of. Changes nothing; raises as `prepare`."""
+
+    def look(sql: Sql) -> frozenset[str]:
+        is_there = sql.execute(_HAS_VERSIONS.format(**database.words)).fetchone() is not None
+        return _parts(database, sql) if is_there else frozenset()
+
+    return database.read(look)
+
+
+def _parts(database: Database, sql: Sql) -> frozenset[str]:
+    found: dict[str, int] = {str(row[0]): int(row[1]) for row in sql.execute(_VERSIONS).fetchall()}
+    for name, version in found.items():
+        if version != SCHEMA:
+            raise _of_another_version(database, name, version)
+    return frozenset(found)
+
+
+def _of_another_version(database: Database, part: str, version: int) -> StoreError:
+    which = "a later" if version > SCHEMA else "an earlier"
+    return StoreError(
+        f"store {database!r} was made by {which} version of understudy: its {part} have schema {version}, and this version "
+        f"knows schema {SCHEMA} alone; finish its runs with that version, or remove all that it has with "
+        f"`understudy erase --everything --store {database!r}`",
+        store=repr(database),
+    )
+
+
+def empty(database: Database) -> int:
+    """Remove all tables that this package has made in a database, in whatever version; returns how many there were."""
+
+    def drop(sql: Sql) -> int:
+        rows = sql.execute(database.words["tables"]).fetchall()
+        names = [name for row in rows if (name := str(row[0])).startswith("understudy_")]
+        for name in names:
+            sql.execute(f"DROP TABLE {name}")
+        return len(names)
+
+    return database.write(drop, durable=True)
 
 
 class Table:
@@ -240,34 +279,6 @@ class Table:
 
     def __repr__(self) -> str:
         return repr(self._database)
-
-
-def version_of(database: Database, part: Part) -> int:
-    """Return the version of a part's tables; 0 if there are none. Changes nothing.
-
-    Raises:
-        StoreError: a later version of this package made them, or the database failed.
-    """
-
-    def look(sql: Sql) -> int:
-        if sql.execute(_HAS_VERSIONS.format(**database.words)).fetchone() is None:
-            return 0
-        row = sql.execute(_VERSION, {"part": part.name}).fetchone()
-        return 0 if row is None else int(row[0])
-
-    found = database.read(look)
-    _refuse_later(database, part, found)
-    return found
-
-
-def _refuse_later(database: Database, part: Part, found: int) -> None:
-    latest = len(part.versions)
-    if found > latest:
-        raise StoreError(
-            f"store {database!r} was made by a later version of understudy: its {part.name} have schema {found}, and "
-            f"this version knows schema {latest}",
-            store=repr(database),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

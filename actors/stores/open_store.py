@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from understudy.vocabulary.checks import is_async, named_safely
 from understudy.vocabulary.runs.pause_store import PauseStore
 
 from .store import Store
+
+if TYPE_CHECKING:
+    from .postgres.database import PostgresDatabase
+    from .sqlite_database import SQLiteDatabase
 
 MEMORY = "memory:"
 SQLITE = "sqlite:///"
@@ -48,15 +53,20 @@ def open_store(given: str | PauseStore | Store | None) -> Store:
 
 
 def _open_url(url: str) -> Store:
+    return Store(open_database(url))
+
+
+def open_database(url: str) -> PostgresDatabase | SQLiteDatabase:
+    """Return the database of a URL, whatever tables it has; blocks and raises as `open_store`."""
     check_address(url)
     if is_postgres(url):
         from .postgres.database import PostgresDatabase
 
-        return Store(PostgresDatabase(url))
+        return PostgresDatabase(url)
     from .sqlite_database import SQLiteDatabase
 
     path, _, options = url.removeprefix(SQLITE).partition("?")
-    return Store(SQLiteDatabase(path, durable=DURABLE[options] if options else False))
+    return SQLiteDatabase(path, durable=DURABLE[options] if options else False)
 
 
 def is_postgres(url: str) -> bool:

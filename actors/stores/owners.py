@@ -20,12 +20,10 @@ MISSED = 8  # Missed beats after which an owner is dead; with the beat before an
 OWNERS = Part(
     "owners",
     [
-        (
-            """CREATE TABLE understudy_owners (
+        """CREATE TABLE understudy_owners (
                 owner TEXT PRIMARY KEY, host TEXT NOT NULL, pid {bigint} NOT NULL, beats {bigint} NOT NULL,
                 started_at {real} NOT NULL
             )""",
-        )
     ],
 )
 

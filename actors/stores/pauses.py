@@ -16,18 +16,11 @@ KEPT = 30 * 86_400.0  # Seconds for which a token that was used is told from one
 PAUSES = Part(
     "pauses",
     [
-        (
-            """CREATE TABLE understudy_pauses (
+        """CREATE TABLE understudy_pauses (
                 run_id TEXT PRIMARY KEY, revision INTEGER NOT NULL, nonce TEXT NOT NULL, payload TEXT NOT NULL,
-                state TEXT NOT NULL, forget_at {real}
+                state TEXT NOT NULL, forget_at {real}, holder TEXT, leased_until {real}, put_at {real}
             )""",
-            "CREATE INDEX understudy_pauses_forget_at ON understudy_pauses (forget_at)",
-        ),
-        (
-            "ALTER TABLE understudy_pauses ADD COLUMN holder TEXT",
-            "ALTER TABLE understudy_pauses ADD COLUMN leased_until {real}",
-        ),
-        ("ALTER TABLE understudy_pauses ADD COLUMN put_at {real}",),
+        "CREATE INDEX understudy_pauses_forget_at ON understudy_pauses (forget_at)",
     ],
 )
 """`forget_at`, `leased_until` and `put_at` are in seconds since 1970; an entry without the first is never forgotten.

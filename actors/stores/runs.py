@@ -30,29 +30,22 @@ MAX_TAKEOVERS = 50  # A run that outlives so many processes may be what they die
 RUNS = Part(
     "runs",
     [
-        (
-            """CREATE TABLE understudy_runs (
+        """CREATE TABLE understudy_runs (
                 run {identity}, run_id TEXT NOT NULL UNIQUE, app TEXT NOT NULL, runner_id TEXT NOT NULL,
                 user_id TEXT NOT NULL, conversation_id TEXT, owner TEXT NOT NULL, epoch {bigint} NOT NULL,
                 state TEXT NOT NULL, takeovers INTEGER NOT NULL, created_at {real} NOT NULL, ended_at {real},
-                forget_at {real}, accepted TEXT NOT NULL, ending TEXT NOT NULL
+                forget_at {real}, accepted TEXT NOT NULL, ending TEXT NOT NULL, cancel_requested {real}, events_until {real}
             )""",
-            "CREATE INDEX understudy_runs_state ON understudy_runs (app, state)",
-            "CREATE INDEX understudy_runs_user ON understudy_runs (user_id, app)",
-            "CREATE INDEX understudy_runs_forget_at ON understudy_runs (forget_at)",
-            """CREATE TABLE understudy_run_rows (
+        "CREATE INDEX understudy_runs_state ON understudy_runs (app, state)",
+        "CREATE INDEX understudy_runs_user ON understudy_runs (user_id, app)",
+        "CREATE INDEX understudy_runs_forget_at ON understudy_runs (forget_at)",
+        """CREATE TABLE understudy_run_rows (
                 id {row_id}, run {bigint} NOT NULL, path TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL,
                 body TEXT NOT NULL
             )""",
-            "CREATE UNIQUE INDEX understudy_run_rows_name ON understudy_run_rows (run, path, kind, name)",
-        ),
-        ("ALTER TABLE understudy_runs ADD COLUMN cancel_requested {real}",),
-        (
-            "ALTER TABLE understudy_runs ADD COLUMN events_until {real}",
-            """CREATE INDEX understudy_runs_events_until ON understudy_runs (events_until)
+        "CREATE UNIQUE INDEX understudy_run_rows_name ON understudy_run_rows (run, path, kind, name)",
+        """CREATE INDEX understudy_runs_events_until ON understudy_runs (events_until)
                 WHERE events_until IS NOT NULL""",
-        ),
-        (),  # the same tables; a version that knows no lines of events would begin their runs anew
     ],
 )
 """A run's `state` is going, parked or over. The outermost run has the path ''. `events_until` is NULL if its events are not kept."""

@@ -22,13 +22,11 @@ KEPT = 30 * 86_400.0  # Seconds for which the version of a removed key is known.
 SESSIONS = Part(
     "sessions",
     [
-        (
-            """CREATE TABLE understudy_values (
+        """CREATE TABLE understudy_values (
                 scope TEXT NOT NULL, owner TEXT NOT NULL, key TEXT NOT NULL, version {bigint} NOT NULL, value TEXT,
                 run_id TEXT NOT NULL, changed_at {real} NOT NULL, PRIMARY KEY (scope, owner, key)
             )""",
-            "CREATE INDEX understudy_values_removed ON understudy_values (changed_at) WHERE value IS NULL",
-        )
+        "CREATE INDEX understudy_values_removed ON understudy_values (changed_at) WHERE value IS NULL",
     ],
 )
 """`owner`, `key` and `value` are JSON in ASCII, `key` without its quotes; a removed key has no value."""

@@ -8,9 +8,8 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 
@@ -21,8 +20,8 @@ from tests.hosts.processes import started
 from tests.support.scripts import WAIT
 from tests.support.stores import sqlite_pauses
 from understudy import PausedRun, StoreError
-from understudy.actors.stores import sqlite_file, sqlite_writer
-from understudy.actors.stores.database import Part, Sql, prepare
+from understudy.actors.stores import sqlite_writer
+from understudy.actors.stores.database import Sql
 from understudy.actors.stores.sqlite_database import SQLiteDatabase
 from understudy.actors.stores.sqlite_failures import why
 
@@ -196,114 +195,6 @@ sys.stdin.readline()
         process.kill()
         process.wait(WAIT)
     assert database.write(insert("b")) == 1
-
-
-# --- migrations
-
-VERSION_1 = (
-    "CREATE TABLE understudy_schema (part TEXT PRIMARY KEY, version INTEGER NOT NULL)",
-    "INSERT INTO understudy_schema VALUES ('pauses', 1)",
-    """CREATE TABLE understudy_pauses (
-        run_id TEXT PRIMARY KEY, revision INTEGER NOT NULL, nonce TEXT NOT NULL, payload TEXT NOT NULL,
-        state TEXT NOT NULL, forget_at REAL
-    )""",
-    "CREATE INDEX understudy_pauses_forget_at ON understudy_pauses (forget_at)",
-    "INSERT INTO understudy_pauses VALUES ('shop-1', 1, 'secret', '[]', 'waiting', NULL)",
-    "INSERT INTO understudy_pauses VALUES ('shop-2', 3, 'other', '', 'over', 4e9)",
-)
-"""A file of the first version that had stores."""
-
-
-def test_runs_of_the_first_version_go_on(tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / "shop.db", isolation_level=None)) as old:
-        for statement in VERSION_1:
-            old.execute(statement)
-
-    store = sqlite_pauses(str(tmp_path / "shop.db"))
-
-    assert store.lease("shop-1", 1, "worker", 60)
-    store.release("shop-1", 1, "worker")
-    assert store.get("shop-1") == RUN
-    assert not store.put(replace(RUN, run_id="shop-2"), keep=None)
-    assert store.take("shop-1", 1)
-    assert store.put(replace(RUN, revision=2), keep=None)
-
-
-PART = Part(
-    "words",
-    [
-        ("CREATE TABLE words (word TEXT PRIMARY KEY)", "INSERT INTO words VALUES ('one')"),
-        (
-            "ALTER TABLE words ADD COLUMN weight {real}",
-            "UPDATE words SET weight = 1.5",
-            "INSERT INTO words VALUES ('two', 2)",
-        ),
-        ("CREATE INDEX words_weight ON words (weight)",),
-    ],
-)
-
-
-def weights(database: SQLiteDatabase) -> list[tuple[str, float]]:
-    return database.read(lambda sql: sql.execute("SELECT word, weight FROM words ORDER BY word").fetchall())
-
-
-@pytest.mark.parametrize("version", [0, 1, 2, 3])
-def test_tables_of_each_earlier_version_are_brought_to_the_last(version: int, tmp_path: Path) -> None:
-    database = SQLiteDatabase(str(tmp_path / "shop.db"))
-    prepare(database, Part(PART.name, PART.versions[:version]))
-
-    prepare(database, PART)
-    prepare(database, PART)
-
-    assert weights(database) == [("one", 1.5), ("two", 2.0)]
-    found = database.read(lambda sql: sql.execute("SELECT * FROM understudy_schema").fetchall())
-    assert found == [("words", 3)]
-
-
-@contextmanager
-def killed_at(statement: int) -> Generator[None]:
-    """Have this process kill itself before the given statement of a connection, counted from its opening."""
-    connect, left = sqlite_file.connect, [statement]
-
-    def traced(path: Path) -> sqlite3.Connection:
-        connection = connect(path)
-        connection.set_trace_callback(lambda _: count_down())
-        return connection
-
-    def count_down() -> None:
-        left[0] -= 1
-        if left[0] == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    sqlite_file.connect = traced
-    yield
-    sqlite_file.connect = connect
-
-
-def test_a_migration_that_is_killed_at_any_statement_is_made_by_the_next_process(tmp_path: Path) -> None:
-    path = tmp_path / "shop.db"
-
-    def migrate(statement: int) -> None:
-        with killed_at(statement):
-            prepare(SQLiteDatabase(str(path)), PART)
-
-    statement = 0
-    while True:
-        statement += 1
-        path.unlink(missing_ok=True)
-        in_child(lambda: prepare(SQLiteDatabase(str(path)), Part(PART.name, PART.versions[:1])))
-        try:
-            in_child(lambda: migrate(statement))  # noqa: B023 (called at once)
-        except AssertionError as error:
-            assert str(error) == "the child ended with -9"
-        else:
-            break  # it was over before
-        in_child(lambda: prepare(SQLiteDatabase(str(path)), PART))
-        in_child(
-            lambda: weights(SQLiteDatabase(str(path))) == [("one", 1.5), ("two", 2.0)] or pytest.fail("not migrated")
-        )
-
-    assert statement > 10
 
 
 # --- the end of processes

@@ -13,6 +13,7 @@ import pytest
 import understudy as us
 from tests.support.killing import Effects, killed, worker
 from tests.support.scripts import WAIT, eventually, finished, needs_approval
+from understudy.actors.stores.database import SCHEMA
 from understudy.actors.stores.inspection.look_at import look_at
 from understudy.actors.stores.inspection.run_list import PauseHead, RunEntry, RunHead
 from understudy.actors.stores.inspection.stored_runs import StoredRuns, runs_in, standing
@@ -151,33 +152,27 @@ def test_a_look_makes_no_table_on_a_server(postgres_url: str) -> None:
         assert list(runs.statuses(over=True)) == []
 
 
-def test_a_look_leaves_tables_of_an_earlier_version_as_they_are(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/runs.db"
-    with us.ActorSystem("shop", store=url) as system:
-        cashier().run("go", system=system)
-    with closing(sqlite3.connect(tmp_path / "runs.db")) as file, file:
-        file.execute("DROP INDEX understudy_runs_events_until")
-        file.execute("ALTER TABLE understudy_runs DROP COLUMN events_until")
-        file.execute("ALTER TABLE understudy_runs DROP COLUMN cancel_requested")
-        file.execute("ALTER TABLE understudy_pauses DROP COLUMN put_at")
-        file.execute("UPDATE understudy_schema SET version = 1 WHERE part = 'runs'")
-        file.execute("UPDATE understudy_schema SET version = version - 1 WHERE part = 'pauses'")
-
-    (status,) = looked_at(url).statuses()
-
-    assert (status.phase, status.since) == ("waiting", None)
-    us.ActorSystem("shop", store=url)  # brings them up to date
-    assert phases(url) == {"cashier": "waiting"}
-
-
-def test_tables_of_a_later_version_are_refused(url: str) -> None:
+@pytest.mark.parametrize(("version", "made_by"), [(SCHEMA - 1, "an earlier version"), (SCHEMA + 1, "a later version")])
+def test_a_store_of_another_version_is_refused_by_all_and_stays_as_it_is(url: str, version: int, made_by: str) -> None:
     us.ActorSystem("shop", store=url)
     database = open_store(url).database
     assert database is not None
-    database.write(lambda sql: sql.execute("UPDATE understudy_schema SET version = 99 WHERE part = 'runs'"))
+    forget = "DELETE FROM understudy_schema WHERE part = 'maps'"  # as if that version had no maps
+    database.write(lambda sql: sql.execute(forget))
+    database.write(lambda sql: sql.execute("DROP TABLE understudy_maps"))
+    database.write(
+        lambda sql: sql.execute("UPDATE understudy_schema SET version = :v WHERE part = 'runs'", {"v": version})
+    )
 
-    with pytest.raises(us.StoreError, match="later version"):
-        looked_at(url)
+    def remembers(url: str) -> object:
+        return us.PersistentMemory(url).read(us.ConversationKey("shop", "ada", "c-1"))
+
+    for opens in (looked_at, open_store, remembers, lambda url: us.ActorSystem("shop", store=url)):
+        with pytest.raises(us.StoreError, match=rf"{made_by} of understudy: its runs have schema {version}") as caught:
+            opens(url)
+        assert "understudy erase --everything --store" in str(caught.value)
+    found = database.read(lambda sql: sql.execute(f"SELECT * FROM ({database.words['tables']}) AS its").fetchall())
+    assert "understudy_maps" not in {row[0] for row in found}
 
 
 def test_a_run_that_is_deleted_is_gone_with_its_token(url: str, tmp_path: Path) -> None:

@@ -245,18 +245,6 @@ def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path) -> None:
     assert path.read_text().startswith("not a database")
 
 
-def test_a_file_of_a_later_version_is_refused_with_both_versions(tmp_path: Path) -> None:
-    path = tmp_path / "shop.db"
-    sqlite_pauses(str(path))
-    with closing(sqlite3.connect(path)) as database:
-        database.execute("UPDATE understudy_schema SET version = 4 WHERE part = 'pauses'")
-        database.commit()
-
-    said = error_of(lambda: sqlite_pauses(str(path)))
-
-    assert "its pauses have schema 4, and this version knows schema 3" in said
-
-
 def test_text_that_is_not_utf_8_is_told_by_its_place_and_not_quoted(tmp_path: Path) -> None:
     store = sqlite_pauses(str(tmp_path / "runs.db"))
     store.put(RUN, keep=None)

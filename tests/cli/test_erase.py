@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -78,4 +80,53 @@ def test_a_mistake_erases_nothing(
     assert main(["erase", *arguments]) == 2
 
     assert says in " ".join(capsys.readouterr().err.split())
+    assert turns("shop") == 1
+
+
+def test_everything_goes_also_of_another_version_and_other_tables_stay(capsys: pytest.CaptureFixture[str]) -> None:
+    with closing(sqlite3.connect("shop.db")) as file, file:
+        file.execute("CREATE TABLE orders (id INTEGER)")
+        file.execute("UPDATE understudy_schema SET version = 1")
+    with pytest.raises(us.StoreError, match="erase --everything"):
+        us.ActorSystem("shop", store=URL)
+
+    assert main(["erase", "--everything", "--store", URL, "--yes"]) == 0
+
+    tables = int(capsys.readouterr().out.removeprefix("erased: ").removesuffix(" tables\n"))
+    assert tables > 8
+    with closing(sqlite3.connect("shop.db")) as file:
+        rows = file.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+        ).fetchall()
+    assert rows == [("orders",)]
+    us.ActorSystem("shop", store=URL)
+    assert turns("shop") == 0
+
+
+def test_it_asks_before_it_erases_everything(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", Terminal("\n"))
+
+    assert main(["erase", "--everything", "--store", URL]) == 0
+
+    assert (
+        f"Erase everything that understudy has in sqlite:///{Path('shop.db').absolute()}? [y/N]"
+        in capsys.readouterr().err
+    )
+    assert turns("shop") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--everything", "ada"], "not allowed with argument"),
+        (["--everything", "--app", "shop"], "--everything has no --app"),
+        ([], "USER --everything is required"),
+    ],
+)
+def test_everything_stands_alone(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["erase", *words, "--store", URL, "--yes"]) == 2
+
+    assert said in capsys.readouterr().err
     assert turns("shop") == 1

@@ -15,7 +15,7 @@ from understudy import ConversationKey, PausedRun
 from understudy.actors.journal.run_owners import RUN_OWNERS, RunOwners
 from understudy.actors.stores.conversation_rows import CONVERSATIONS
 from understudy.actors.stores.conversation_table import ConversationTable
-from understudy.actors.stores.database import Database, OpenSql, Part, Rows, Sql, SqlValue, prepare
+from understudy.actors.stores.database import SCHEMA, Database, OpenSql, Rows, Sql, SqlValue, prepare
 from understudy.actors.stores.maps.map_table import MAPS, MapTable
 from understudy.actors.stores.open_store import open_store
 from understudy.actors.stores.owners import OWNERS
@@ -186,10 +186,9 @@ def test_a_process_that_is_killed_as_it_stores_a_session_leaves_all_values_or_no
         assert [each.other_run_id for each in told] == [by["a"]] * 2
 
 
-# --- migrations
+# --- tables
 
 PARTS = (PAUSES, CONVERSATIONS, SESSIONS, OWNERS, TICKETS, RUNS, RUN_OWNERS, MAPS)
-EARLIER = [(part, version) for part in PARTS for version in range(len(part.versions))]
 RUN = PausedRun(run_id="shop-1", revision=1, nonce="secret", payload="[]")
 
 
@@ -230,36 +229,17 @@ def use(url: str) -> None:
     assert MapTable(database).made("shop", "nightly", "clerk", "ada").runner_id == "clerk"
 
 
-@pytest.mark.parametrize(("part", "version"), EARLIER, ids=lambda each: each.name if isinstance(each, Part) else None)
-def test_tables_of_each_earlier_version_of_each_part_are_brought_to_the_last(
-    part: Part, version: int, new_url: Callable[[], str]
-) -> None:
-    url = new_url()
-    prepare(unprepared(url), Part(part.name, part.versions[:version]))
-
-    use(url)
-
-    assert versions(database_of(url)) == {each.name: len(each.versions) for each in PARTS}
-
-
-def test_a_migration_that_is_killed_at_any_statement_is_made_by_the_next_process(new_url: Callable[[], str]) -> None:
-    first = Part(PAUSES.name, PAUSES.versions[:1])
-
-    def migrate(url: str, moment: int) -> None:
-        database = unprepared(url)
-        prepare(database, first)
-        prepare(Killing(database, moment), PAUSES)
-
+def test_a_process_that_is_killed_as_it_makes_tables_leaves_all_or_none(new_url: Callable[[], str]) -> None:
     moment = 0
     while True:
         url = new_url()
         try:
-            in_child(lambda: migrate(url, moment))  # noqa: B023 (called at once)
+            in_child(lambda: prepare(Killing(unprepared(url), moment), PAUSES))  # noqa: B023 (called at once)
         except AssertionError as error:
             assert str(error) == "the child ended with -9"
         else:
             break  # it was over before
-        assert versions(unprepared(url))[PAUSES.name] in (1, len(PAUSES.versions))
         use(url)
+        assert versions(database_of(url)) == {each.name: SCHEMA for each in PARTS}
         moment += 1
     assert moment > 4

@@ -12,10 +12,9 @@ import pytest
 
 from tests.support.postgres import Server, running
 from tests.support.scripts import eventually
-from tests.support.together import all_at_once
 from understudy import ActorSystem, PausedRun, StoreError
 from understudy.actors.stores.database import Part as StorePart
-from understudy.actors.stores.database import Sql, prepare, version_of
+from understudy.actors.stores.database import Sql, prepare
 from understudy.actors.stores.pauses import PauseTable
 from understudy.actors.stores.postgres import database as postgres_database
 from understudy.actors.stores.postgres import doubt
@@ -28,7 +27,7 @@ from .processes import WAIT, output, output_of
 
 pytestmark = pytest.mark.timeout(120)
 
-COUNTS = StorePart("counts", [["CREATE TABLE counts (name TEXT PRIMARY KEY, number INTEGER NOT NULL)"]])
+COUNTS = StorePart("counts", ["CREATE TABLE counts (name TEXT PRIMARY KEY, number INTEGER NOT NULL)"])
 RUN = PausedRun(run_id="shop-1", revision=1, nonce="secret", payload="{}")
 
 
@@ -137,17 +136,6 @@ def test_processes_that_open_a_new_database_at_once_make_its_tables_once(postgre
     assert in_threads(6, lambda: opened.append(PauseTable(PostgresDatabase(postgres_url)))) == []
     assert opened[0].put(RUN, keep=None)
     assert opened[-1].get("shop-1") == RUN
-
-
-def test_processes_that_bring_tables_to_a_later_version_at_once_do_it_once(postgres_url: str) -> None:
-    later = [f"ALTER TABLE counts ADD COLUMN step{i} INTEGER" for i in range(10)]
-    part = COUNTS
-    prepare(PostgresDatabase(postgres_url), part)
-    for step in range(10):
-        part = COUNTS._replace(versions=[*COUNTS.versions, *([each] for each in later[: step + 1])])
-        all_at_once(partial(prepare, part=part), [PostgresDatabase(postgres_url) for _ in range(4)])
-
-    assert version_of(PostgresDatabase(postgres_url), part) == 11
 
 
 def test_what_the_work_raises_undoes_what_it_did(postgres_url: str) -> None:

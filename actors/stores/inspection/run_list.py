@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import NamedTuple, cast
 
-from understudy.actors.stores.database import Database, Row, Sql, SqlValue, checked_ids, version_of
+from understudy.actors.stores.database import Database, Row, Sql, SqlValue, checked_ids, parts_of
 from understudy.actors.stores.pauses import PAUSES
 from understudy.actors.stores.runs import ROWS, RUNS, RunRow, id_of, user_of
 
@@ -14,7 +14,7 @@ PAGE_OF_RUNS = 500
 PAGE_OF_PAUSES = 100  # Each has the text of its whole run.
 
 _RUN = """run, run_id, app, runner_id, user_id, conversation_id, owner, epoch, state, takeovers, created_at, ended_at,
-    ending, {cancel_requested}"""
+    ending, cancel_requested"""
 _RUNS_PAGE = f"""
 SELECT {_RUN} FROM understudy_runs
 WHERE run > :after AND (app = :app OR :app = '')
@@ -22,7 +22,7 @@ WHERE run > :after AND (app = :app OR :app = '')
 ORDER BY run LIMIT {PAGE_OF_RUNS}
 """
 _RUN_OF_ID = f"SELECT {_RUN} FROM understudy_runs WHERE run_id = :run_id"
-_PAUSE = "run_id, revision, nonce, state, payload, forget_at, {leased_until}, {put_at}"
+_PAUSE = "run_id, revision, nonce, state, payload, forget_at, leased_until, put_at"
 _PAUSES_PAGE = f"""
 SELECT {_PAUSE} FROM understudy_pauses WHERE run_id > :after AND state = 'waiting' ORDER BY run_id LIMIT {PAGE_OF_PAUSES}
 """
@@ -107,19 +107,13 @@ class RunList:
         database: where they are; its tables need not be there.
 
     Raises:
-        StoreError: a later version of this package made the tables, or the database failed.
+        StoreError: another version of this package made the tables, or the database failed.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        runs, pauses = version_of(database, RUNS), version_of(database, PAUSES)
-        self._has_runs, self._has_pauses = runs > 0, pauses > 0
-        # A table of an earlier version is not changed by a look, so columns may be missing.
-        self._columns = {
-            "cancel_requested": "cancel_requested" if runs > 1 else "NULL",
-            "leased_until": "leased_until" if pauses > 1 else "NULL",
-            "put_at": "put_at" if pauses > 2 else "NULL",
-        }
+        parts = parts_of(database)
+        self._has_runs, self._has_pauses = RUNS.name in parts, PAUSES.name in parts
 
     @property
     def has_tables(self) -> bool:
@@ -159,10 +153,7 @@ class RunList:
             after = page[-1][0]
 
     def _page(self, statement: str, values: dict[str, SqlValue]) -> list[Row]:
-        return self._database.read(lambda sql: sql.execute(self._filled(statement), values).fetchall())
-
-    def _filled(self, statement: str) -> str:
-        return statement.format(**self._columns)
+        return self._database.read(lambda sql: sql.execute(statement, values).fetchall())
 
     def entry(self, run_id: str) -> RunEntry | None:
         """Return what is kept of a run, over or not; None if that is nothing."""
@@ -174,7 +165,7 @@ class RunList:
         found: list[Row | None] = [None, None]
         for place, (is_there, statement) in enumerate([(self._has_runs, _RUN_OF_ID), (self._has_pauses, _PAUSE_OF_ID)]):
             if is_there:
-                found[place] = sql.execute(self._filled(statement), {"run_id": run_id}).fetchone()
+                found[place] = sql.execute(statement, {"run_id": run_id}).fetchone()
         head, pause = found
         if head is None and pause is None:
             return None

@@ -64,7 +64,7 @@ WORDS = {
     "bigint": "BIGINT",
     "held": HELD,
     "alone": ALONE,
-    "tables": "SELECT CAST(relname AS TEXT) FROM pg_catalog.pg_class WHERE pg_catalog.pg_table_is_visible(oid)",
+    "tables": "SELECT CAST(relname AS TEXT) FROM pg_catalog.pg_class WHERE pg_catalog.pg_table_is_visible(oid) AND relkind = 'r'",
     "life": f"COALESCE({LIFE_TEXT}, '')",
 }
 

@@ -1,4 +1,4 @@
-"""`understudy erase USER`: removes what a store has of a user."""
+"""`understudy erase USER`: removes what a store has of a user, or all that it has."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING, TextIO
 
-from understudy.actors.stores.open_store import MEMORY, open_store
+from understudy.actors.stores.database import empty
+from understudy.actors.stores.open_store import MEMORY, open_database, open_store
 from understudy.commandline.report import COMPLETE, UsageMistake
 
 from . import options
@@ -15,7 +16,8 @@ from .printing import put, warn
 from .waiting import refuse_missing_store
 
 if TYPE_CHECKING:
-    from understudy.actors.stores.store import Store
+    from collections.abc import Callable
+
     from understudy.vocabulary.runs.conversations import Erased
 
 ABOUT = """\
@@ -26,15 +28,24 @@ back, and the tokens of these runs are unknown afterwards.
 Runs of the user that are under way end with an error when they would store
 their turn. A run that pauses afterwards is kept: stop such programs first.
 
+With --everything, all tables that understudy made in the database go, also
+those of another version, which this one refuses to open. Other tables stay.
+Stop all programs that use the store first.
+
 examples:
   understudy erase ada --store sqlite:///shop.db --app shop
   understudy erase ada --store sqlite:///shop.db --yes
+  understudy erase --everything --store sqlite:///shop.db
 """
 
 
 def add_arguments(erase: argparse.ArgumentParser) -> None:
     """Add the arguments of `erase`."""
-    erase.add_argument("user", metavar="USER", type=options.text, help="the user_id; 'default' for runs without one")
+    who = erase.add_mutually_exclusive_group(required=True)
+    who.add_argument(
+        "user", metavar="USER", type=options.text, nargs="?", help="the user_id; 'default' for runs without one"
+    )
+    who.add_argument("--everything", action="store_true", help="all that the store has, of any user and version")
     options.add_store(erase)
     erase.add_argument(
         "--app",
@@ -46,33 +57,54 @@ def add_arguments(erase: argparse.ArgumentParser) -> None:
 
 
 def do(arguments: argparse.Namespace, out: TextIO) -> int:
-    """Erase the user, and print how much it was."""
-    if not arguments.user:
+    """Erase the user, or all, and print how much it was."""
+    if not arguments.user and not arguments.everything:
         raise UsageMistake("USER must not be empty; runs without a user_id are those of 'default'")
     if arguments.store == MEMORY:
         raise UsageMistake("no store is named: pass --store URL, such as sqlite:///shop.db, or set UNDERSTUDY_STORE")
     refuse_missing_store(arguments.store)
+    if arguments.everything and arguments.app is not None:
+        raise UsageMistake("--everything has no --app: it removes the tables of all systems")
     try:
-        store = open_store(arguments.store)
+        erased = _erased_all(arguments) if arguments.everything else _erased(arguments)
     except (ValueError, ImportError) as error:
         raise UsageMistake(f"--store: {error}") from error
-    if not arguments.yes and not _agreed(store, arguments):
+    if erased is None:
         warn("nothing was erased")
-        return COMPLETE
-    put(f"erased: {_in_words(store.erase(arguments.user, arguments.app))}", out)
+    else:
+        put(f"erased: {erased}", out)
     return COMPLETE
 
 
-def _agreed(store: Store, arguments: argparse.Namespace) -> bool:
+def _erased(arguments: argparse.Namespace) -> str | None:
+    """Erase a user; returns how much that was, or None if the person did not agree."""
+    store = open_store(arguments.store)
+    where = "all apps" if arguments.app is None else f"app {arguments.app!r}"
+
+    def what() -> str:
+        return (
+            f"user {arguments.user!r} in {where} of {store!r}: {_in_words(store.count(arguments.user, arguments.app))}"
+        )
+
+    if not arguments.yes and not _agreed(what):
+        return None
+    return _in_words(store.erase(arguments.user, arguments.app))
+
+
+def _erased_all(arguments: argparse.Namespace) -> str | None:
+    """Remove all tables; returns how many these were, or None if the person did not agree."""
+    database = open_database(arguments.store)
+    if not arguments.yes and not _agreed(lambda: f"everything that understudy has in {database!r}"):
+        return None
+    return _counted(empty(database), "table")
+
+
+def _agreed(what: Callable[[], str]) -> bool:
     if not sys.stdin.isatty():
         raise UsageMistake("nobody can be asked here; pass --yes to erase without a question")
-    where = "all apps" if arguments.app is None else f"app {arguments.app!r}"
-    found = _in_words(store.count(arguments.user, arguments.app))
+    question = f"Erase {what()}? [y/N] "
     with contextlib.redirect_stdout(sys.stderr), contextlib.suppress(EOFError):
-        return input(f"Erase user {arguments.user!r} in {where} of {store!r}: {found}? [y/N] ").strip().lower() in (
-            "y",
-            "yes",
-        )
+        return input(question).strip().lower() in ("y", "yes")
     return False
 
 
@@ -84,7 +116,11 @@ def _in_words(erased: Erased) -> str:
         "value": erased.values,
         "waiting run": erased.pauses,
     }
-    return ", ".join([f"{number} {name if number == 1 else _plural(name)}" for name, number in counts.items()])
+    return ", ".join([_counted(number, name) for name, number in counts.items()])
+
+
+def _counted(number: int, name: str) -> str:
+    return f"{number} {name if number == 1 else _plural(name)}"
 
 
 def _plural(name: str) -> str:
