@@ -12,6 +12,7 @@ import pytest
 import understudy as us
 from tests.support.killing import Effects, Runner, killed, worker
 from tests.support.scripts import WAIT, finished, needs_approval
+from understudy.actors.stores.open_store import open_store
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is killed after a fork")
 
@@ -183,3 +184,27 @@ def test_adopt_is_true_or_false(adopt: Any, store: str) -> None:
 def test_to_adopt_and_to_migrate_exclude_each_other(store: str) -> None:
     with pytest.raises(ValueError, match="not both"):
         us.ActorSystem("shop", store=store).recover(migrate=renamed, adopt=True)
+
+
+def test_a_run_with_an_event_of_a_newer_version_is_left_for_a_process_of_that_version(
+    effects: Effects, store: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = worker("clerk", effects.tool(idempotent=True), ["a"])
+    leave(agent, store, effects)
+    rename(store, "TurnTaken", "Dreamt")
+
+    assert us.ActorSystem("shop", store=store).recover(runners=[agent]) == []
+    (line,) = [record for record in caplog.records if getattr(record, "event", "") == "run_not_recovered"]
+    assert "no event is named 'Dreamt' in this version of understudy: a newer one wrote the line" in line.getMessage()
+
+    rename(store, "Dreamt", "TurnTaken")  # as the newer version reads it
+    assert finished(recover(agent, store, None)).text == "did a"
+
+
+def rename(store: str, kind: str, other: str) -> None:
+    """Give events of a kind another name, in all lines of a store."""
+    database = open_store(store).database
+    assert database is not None
+    statement = "UPDATE understudy_run_rows SET body = replace(body, :kind, :other) WHERE kind = 'line'"
+    names = {"kind": f'"{kind}"', "other": f'"{other}"'}
+    assert database.write(lambda sql: sql.execute(statement, names).rowcount) > 0

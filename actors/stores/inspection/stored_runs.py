@@ -51,7 +51,7 @@ class StoredRuns:
         clock: seconds since 1970.
 
     Raises:
-        StoreError: a later version of this package made the tables, or the database failed.
+        StoreError: another version of this package made the tables, or the database failed.
     """
 
     def __init__(
