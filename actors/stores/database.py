@@ -170,6 +170,15 @@ class Database(Protocol):
 
 
 @runtime_checkable
+class Rests(Protocol):
+    """A database that holds something while nobody uses it."""
+
+    def rest(self) -> None:
+        """Let go of what nobody uses; a later call takes it again."""
+        ...
+
+
+@runtime_checkable
 class WritesFirst(Protocol):
     """A database in which work may go before work of other processes that waits."""
 

@@ -8,7 +8,7 @@ from understudy.vocabulary.runs.pause_store import PauseStore
 from .conversation_table import ConversationTable
 from .conversations import Conversations
 from .conversations_in_memory import ConversationsInMemory
-from .database import Database, HasFigures, StoreFigures
+from .database import Database, HasFigures, Rests, StoreFigures
 from .grants import grants_of
 from .maps.map_table import MapTable
 from .pauses import PauseTable
@@ -53,6 +53,11 @@ class Store:
     def figures(self) -> StoreFigures | None:
         """Return the figures of the database, if it counts."""
         return self.database.figures() if isinstance(self.database, HasFigures) else None
+
+    def rest(self) -> None:
+        """Let go of the connections that nobody uses, for a system that has stopped; a later call opens others."""
+        if isinstance(self.database, Rests):
+            self.database.rest()
 
     def count(self, user: str, app: str | None) -> Erased:
         """Return what `erase` would remove. Raises `StoreError`."""

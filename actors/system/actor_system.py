@@ -507,6 +507,7 @@ class ActorSystem:
     def _end(self, deadline: float) -> tuple[str, ...]:
         stopped = shut_down(self.name, self._runs, self._directory, self._registry, self._events, deadline)
         self._recoveries.wait(deadline)
+        self._settings.store.rest()
         return stopped
 
     @property

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.postgres import Server, running
 from tests.support.scripts import eventually
-from understudy import ActorSystem, PausedRun, StoreError
+from understudy import ActorSystem, Agent, FunctionModel, PausedRun, StoreError, says
 from understudy.actors.stores.database import Part as StorePart
 from understudy.actors.stores.database import Sql, prepare
 from understudy.actors.stores.pauses import PauseTable
@@ -136,6 +136,55 @@ def test_processes_that_open_a_new_database_at_once_make_its_tables_once(postgre
     assert in_threads(6, lambda: opened.append(PauseTable(PostgresDatabase(postgres_url)))) == []
     assert opened[0].put(RUN, keep=None)
     assert opened[-1].get("shop-1") == RUN
+
+
+@pytest.fixture
+def opened(postgres_url: str) -> Iterator[Callable[[], int]]:
+    """Returns how many connections to the database are open."""
+    import psycopg
+
+    statement = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid != pg_backend_pid()"
+    with psycopg.connect(postgres_url, autocommit=True) as watcher:
+
+        def count() -> int:
+            row = watcher.execute(statement).fetchone()
+            return 0 if row is None else int(row[0])
+
+        yield count
+
+
+def test_a_system_that_has_stopped_has_no_connection_but_its_lock_until_it_is_asked_again(
+    postgres_url: str, opened: Callable[[], int]
+) -> None:
+    system = ActorSystem("shop", store=postgres_url)
+    outcome = Agent("clerk", model=FunctionModel(lambda request: says("hi"))).run("go", system=system)
+    assert opened() > 1
+
+    system.stop()
+
+    eventually(lambda: opened() == 1, "the pool is closed")
+    assert system.handle(outcome.run_id).status().phase == "over"
+    assert opened() > 1
+
+
+@pytest.mark.parametrize("opens_anew", [False, True])
+def test_a_connection_that_is_lent_while_the_others_are_closed_is_closed_when_it_comes_back(
+    opens_anew: bool, postgres_url: str, opened: Callable[[], int]
+) -> None:
+    database = PostgresDatabase(postgres_url)
+    prepare(database, COUNTS)
+
+    def work(sql: Sql) -> int:
+        database.rest()
+        if opens_anew:
+            number_of(database, "b")
+        return add_one("a", sql)
+
+    assert database.write(work) == 1
+
+    database.rest()
+    eventually(lambda: opened() == 0, "what was lent is closed")
+    assert number_of(database, "a") == 1
 
 
 def test_what_the_work_raises_undoes_what_it_did(postgres_url: str) -> None:

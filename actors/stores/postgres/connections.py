@@ -22,6 +22,7 @@ PATIENCE = 5.0  # Seconds for which a transaction is repeated, or a connection i
 ONE_WAIT = 0.5  # Seconds for which a connection is waited for before the pool is asked for a new one.
 MAX_CONNECTIONS = 16
 IDLE_CONNECTIONS = 1  # Kept open while nobody uses the store.
+CLOSING = 1.0  # Seconds for the threads of a pool that is closed: they take milliseconds.
 
 SESSION = {
     # A frozen process blocks others for this many ms at most; less than they wait for it, so it costs them no error.
@@ -92,9 +93,20 @@ class Connections:
     def give_back(self, connection: psycopg.Connection[Any]) -> None:
         """Take a connection back, whatever has become of it."""
         pool = self._pool
+        if connection not in self._lives:  # in a forked child: it is the parent's
+            return
+        with suppress(Exception):  # the call has its result
+            if pool is not None:
+                return pool.putconn(connection)
+        with suppress(Exception):  # its pool was closed while it was lent
+            connection.close()
+
+    def rest(self) -> None:
+        """Close the connections that nobody uses; the next call opens others. One that is lent is closed when it comes back."""
+        with self._lock:
+            pool, self._pool = self._pool, None
         if pool is not None:
-            with suppress(Exception):  # in a forked child it belongs to another pool; the call has its result
-                pool.putconn(connection)
+            _close(pool, os.getpid(), CLOSING)
 
     def life_of(self, connection: psycopg.Connection[Any]) -> str:
         """Return a text that another life of the server does not have; empty if it does not tell."""
@@ -135,7 +147,7 @@ class Connections:
             reconnect_timeout=0.0,  # its own attempts are seconds apart; here the next caller makes the next one
             open=True,
         )
-        weakref.finalize(self, _close, pool, os.getpid())
+        weakref.finalize(self, _close, pool, os.getpid(), 0.0)
         return pool
 
     def leave_to_parent(self) -> None:
@@ -189,7 +201,8 @@ def detach(descriptor: int) -> None:
         os.close(nowhere)
 
 
-def _close(pool: ConnectionPool[Any], pid: int) -> None:
+def _close(pool: ConnectionPool[Any], pid: int, seconds: float) -> None:
+    """Close a pool, and wait so many seconds for its threads."""
     if pid == os.getpid():
-        with suppress(Exception):  # called by the garbage collector or at exit: nobody could handle it
-            pool.close(timeout=0)
+        with suppress(Exception):  # called by the garbage collector or at exit, too: nobody could handle it
+            pool.close(timeout=seconds)

@@ -218,6 +218,10 @@ class PostgresDatabase:
             ) from _bare(error)
         return was
 
+    def rest(self) -> None:
+        """Close the connections that nobody uses, for the system has stopped; a later call opens others."""
+        self._connections.rest()
+
     def leave_to_parent(self) -> None:
         """Leave all connections to the parent, in a forked child."""
         self.locks.leave_to_parent()
