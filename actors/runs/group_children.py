@@ -18,6 +18,7 @@ from understudy.orchestration.saving.machines import Machine, Orchestrator, runn
 from understudy.vocabulary.context.overlays import SessionOverlay
 from understudy.vocabulary.runs.outcomes import Complete, Outcome
 
+from .error_facts import describe
 from .record import RunRecord
 
 
@@ -153,14 +154,17 @@ class ChildOutcomes:
             error = inside.record.promise.error()
             return inside.record.promise.get() if error is None else error
         what = "did not begin" if inside is None else "was cancelled"
-        return RunCancelled(f"{self._named(position)} {what}: the run of {self.group.id!r} is over")
+        cut = RunCancelled(f"{self._named(position)} {what}: the run of {self.group.id!r} is over")
+        return cut if inside is None else _described(inside.record, cut)
 
     def _told(self, position: int) -> Ending:
         child, ending = self.machine.state.children[position], self.endings.get(position)
         if child.phase == "pending":
-            return RunCancelled(
+            others = RunCancelled(
                 f"{self._named(position)} was not needed any more: others decided how {self.group.id!r} ends"
             )
+            inside = self.children.get(position)
+            return others if inside is None else _described(inside.record, others)
         if ending is not None:
             return ending
         id = runner_at(self.group, self.machine, position).id
@@ -182,3 +186,9 @@ class ChildOutcomes:
 
     def _named(self, position: int) -> str:
         return named(runner_at(self.group, self.machine, position))
+
+
+def _described(record: RunRecord, error: RunCancelled) -> RunCancelled:
+    """Return the error of a run that is cut off, with what the run has had until now."""
+    describe(record, error)
+    return error

@@ -201,7 +201,7 @@ class Part(NamedTuple):
 
 _TABLE = "CREATE TABLE IF NOT EXISTS understudy_schema (part TEXT PRIMARY KEY, version INTEGER NOT NULL)"
 _HAS_VERSIONS = "SELECT 1 WHERE 'understudy_schema' IN ({tables})"
-_VERSIONS = "SELECT part, version FROM understudy_schema ORDER BY part"
+VERSIONS = "SELECT part, version FROM understudy_schema ORDER BY part"
 _SET_VERSION = "INSERT INTO understudy_schema VALUES (:part, :version)"
 
 
@@ -233,7 +233,7 @@ def parts_of(database: Database) -> frozenset[str]:
 
 
 def _parts(database: Database, sql: Sql) -> frozenset[str]:
-    found: dict[str, int] = {str(row[0]): int(row[1]) for row in sql.execute(_VERSIONS).fetchall()}
+    found: dict[str, int] = {str(row[0]): int(row[1]) for row in sql.execute(VERSIONS).fetchall()}
     for name, version in found.items():
         if version != SCHEMA:
             raise _of_another_version(database, name, version)

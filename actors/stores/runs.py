@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from understudy.orchestration.journal.rows import DEFINITION
 from understudy.vocabulary.runs.conversations import NO_USER
 
-from .database import Part, Row, Sql, SqlValue, Table
+from .database import Database, Part, Row, Sql, SqlValue, Table
 from .events.rows import EVENT, EVENTS_KEPT, UNDER_WAY, forget_events, next_event
 from .process_locks import NOBODY
 from .transactions.served_transaction import ServedTransaction
@@ -86,7 +86,8 @@ GOING = f"{_STORED} AND run_id = :run_id"
 EVENTS = f"SELECT body FROM understudy_run_rows WHERE run = :run AND path = '' AND kind = '{EVENT}' ORDER BY name"
 ROWS = f"SELECT path, kind, name, body FROM understudy_run_rows WHERE run = :run AND kind != '{EVENT}' ORDER BY id"
 TAKEN = "SELECT 1 FROM understudy_runs WHERE run = :run AND epoch > :epoch"
-OF_USER = "SELECT run FROM understudy_runs WHERE user_id = :user_id"
+DRIVEN = "SELECT DISTINCT owner FROM understudy_runs WHERE state = 'going'"
+OF_USER = "SELECT run, state FROM understudy_runs WHERE user_id = :user_id"
 
 
 def user_of(stored: str) -> str | None:
@@ -143,6 +144,17 @@ class StoredRun(NamedTuple):
     """When somebody asked its process to cancel it."""
     definition: str | None
     """Its row with the definition of its runner; None if it has no rows yet."""
+
+
+def owners_in(database: Database) -> list[str]:
+    """Return the processes that have runs under way in a database, whatever version of this package made its tables."""
+
+    def look(sql: Sql) -> list[str]:
+        tables = {str(row[0]) for row in sql.execute(database.words["tables"]).fetchall()}
+        rows = sql.execute(DRIVEN).fetchall() if "understudy_runs" in tables else []
+        return [str(row[0]) for row in rows if row[0] != NOBODY]
+
+    return database.read(look)
 
 
 class RunTable(Table):
@@ -343,21 +355,31 @@ class RunTable(Table):
         """Return the texts of the events of a run that are kept, in their order."""
         return [str(row[0]) for row in self._database.read(lambda sql: sql.execute(EVENTS, {"run": run}).fetchall())]
 
+    def count(self, user: str, app: str | None) -> int:
+        """Return how many runs of a user, in one app or in all, are not over."""
+        return self._database.read(lambda sql: _going([state for _, state in _of_user(sql, user, app)]))
+
     def erase(self, user: str, app: str | None) -> int:
-        """Remove the runs of a user, in one app or in all; return how many."""
-        statement = OF_USER if app is None else f"{OF_USER} AND app = :app"
-        values: dict[str, SqlValue] = {"user_id": id_text(user)}
-        if app is not None:
-            values["app"] = app
+        """Remove the runs of a user, in one app or in all; return how many were not over."""
 
         def write(sql: Sql) -> int:
-            found = [row[0] for row in sql.execute(statement, values).fetchall()]
-            for run in found:
+            found = _of_user(sql, user, app)
+            for run, _ in found:
                 sql.execute(DROP_ALL, {"run": run})
                 sql.execute(_FORGET, {"run": run})
-            return len(found)
+            return _going([state for _, state in found])
 
         return self._database.write(write, durable=True)
+
+
+def _of_user(sql: Sql, user: str, app: str | None) -> list[tuple[int, str]]:
+    statement = OF_USER if app is None else f"{OF_USER} AND app = :app"
+    values: dict[str, SqlValue] = {"user_id": id_text(user)} if app is None else {"user_id": id_text(user), "app": app}
+    return [(int(row[0]), str(row[1])) for row in sql.execute(statement, values).fetchall()]
+
+
+def _going(states: Sequence[str]) -> int:
+    return states.count("going")
 
 
 def _forget(sql: Sql, now: float) -> None:

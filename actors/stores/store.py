@@ -62,7 +62,9 @@ class Store:
     def count(self, user: str, app: str | None) -> Erased:
         """Return what `erase` would remove. Raises `StoreError`."""
         pauses = self.pauses.count(user, app) if isinstance(self.pauses, PauseTable) else 0
-        return self.conversations.count(user, app) + Erased(values=self.sessions.count(user, app), pauses=pauses)
+        runs = 0 if self.runs is None else self.runs.count(user, app)
+        rest = Erased(values=self.sessions.count(user, app), pauses=pauses, runs=runs)
+        return self.conversations.count(user, app) + rest
 
     def erase(self, user: str, app: str | None) -> Erased:
         """Remove all that is kept of a user, in one app or in all. A user's own store of paused runs is left alone.
@@ -74,11 +76,10 @@ class Store:
         """
         if self.grants is not None:
             self.grants.drop_of_user(user, app)
-        if self.runs is not None:
-            self.runs.erase(user, app)
+        runs = 0 if self.runs is None else self.runs.erase(user, app)
         if self.maps is not None:
             self.maps.erase(user, app)
-        erased = self.conversations.erase(user, app) + Erased(values=self.sessions.erase(user, app))
+        erased = self.conversations.erase(user, app) + Erased(values=self.sessions.erase(user, app), runs=runs)
         if isinstance(self.pauses, PauseTable):
             erased += Erased(pauses=self.pauses.erase(user, app))
         if self.database is not None:

@@ -233,11 +233,15 @@ def _waits_for(pauses: Sequence[Pause]) -> str:
         waits.append(f"an answer to {', '.join(map(repr, questions))}: pass a string")
     if calls:
         waits.append(f"decisions about {', '.join(calls)}: pass Approve() or Reject(…)")
-    doubted = [call_id for pause in pauses for call_id in pause.in_doubt]
+    doubted = [(pause.id, call_id) for pause in pauses for call_id in pause.in_doubt]
     if doubted:
+        ids = [call_id for _, call_id in doubted]
+        first = f"{{{ids[0]!r}: Approve()}}"
+        if len(set(ids)) < len(ids):
+            first = f"{{{doubted[0][0]!r}: {first}}}"  # calls of several pauses have one id
         waits.append(
-            f"a decision about each of {', '.join(doubted)}, which may have happened before the process died: pass "
-            f"{{{doubted[0]!r}: Approve()}} to make a call again, Happened(…) in its place for its result, or Reject(…)"
+            f"a decision about each of {', '.join(ids)}, which may have happened before the process died: pass "
+            f"{first} to make a call again, Happened(…) in its place for its result, or Reject(…)"
         )
     several = ", or {pause.id: answer} for some" if len(questions) + len(calls) > 1 else ""
     return "it waits for " + (" and for ".join(waits) or "nothing") + several

@@ -11,7 +11,7 @@ from understudy.orchestration.graph.parameters import check_given, checked_mappi
 from understudy.orchestration.graph.spec import GraphSpec, TaskSpec, parameters_of, problems_of
 from understudy.vocabulary.checks import checked_number, checked_text, is_async
 from understudy.vocabulary.messages import JsonValue, Part
-from understudy.vocabulary.other_names import OF_MAPS, explains_parameters
+from understudy.vocabulary.other_names import OF_MAPS, OF_TASKS, OF_WORKFLOWS, explains_arguments, explains_parameters
 from understudy.vocabulary.runs.handles import RunHandle
 from understudy.vocabulary.runs.outcomes import MapAnswer, MapFailure, Outcome, TaskResult
 from understudy.vocabulary.runs.streams import RunStream
@@ -38,6 +38,7 @@ PASSING = (RateLimited, ProviderTimeout, BadReply, ToolTimeout, ToolUnavailable)
 """Errors worth a retry of a task, even if they are not `retryable`."""
 
 
+@explains_arguments("a task", OF_TASKS)
 class Task:
     """One step of a workflow: a runner, its prompt, and the tasks that must be done before.
 
@@ -168,6 +169,7 @@ class WorkflowChanges(TypedDict, total=False):
     callbacks: Iterable[AgentCallback]
 
 
+@explains_arguments("Workflow", OF_WORKFLOWS)
 class Workflow(Runner[object]):
     """Tasks that begin as soon as their dependencies are done.
 

@@ -561,3 +561,29 @@ def test_two_children_that_succeed_in_one_moment_are_one_first_and_one_that_nobo
     for _ in range(20):
         group = us.ParallelAgent("p", [echo("a"), echo("b"), echo("c")], merge="first")
         assert finished(group.run("x", system=system)).text in {"a(x)", "b(x)", "c(x)"}
+
+
+def test_a_child_that_was_cut_off_has_what_it_spent_and_said(system: us.ActorSystem) -> None:
+    began, lets_go = threading.Event(), threading.Event()
+
+    def hold() -> str:
+        began.set()
+        lets_go.wait(WAIT)
+        return "late"
+
+    first = us.ModelTurn([us.ToolCall("c0", "hold")], usage=us.Usage(1, 100))
+    loser = us.Agent("loser", model=ScriptedModel([first, says("late")]), tools=[hold])
+
+    def win(_: us.ModelRequest) -> us.ModelTurn:
+        began.wait(WAIT)
+        return says("won")
+
+    winner = us.Agent("winner", model=FunctionModel(win))
+    outcome = finished(us.ParallelAgent("race", [loser, winner], merge="first").run("go", system=system))
+    lets_go.set()
+
+    cut = outcome.children[0]
+    assert isinstance(cut, us.RunCancelled)
+    assert cut.usage == us.Usage(1, 100)
+    assert [each.role for each in cut.messages[:2]] == ["user", "assistant"]
+    assert outcome.usage.total_tokens == 101

@@ -453,3 +453,13 @@ def test_what_is_no_run_of_the_system_has_no_handle(url: str) -> None:
 def test_a_system_without_a_durable_store_has_no_such_handles(options: dict[str, str]) -> None:
     with us.ActorSystem("shop", **options) as system, pytest.raises(ValueError, match="durable store"):  # type: ignore[arg-type]
         system.handle("shop-1")
+
+
+def test_runs_that_were_left_are_counted_when_their_user_is_erased(url: str, tmp_path: Path) -> None:
+    leave_a_run(url, tmp_path)
+    with us.ActorSystem("shop", store=url) as system:
+        us.Agent("teller", model=us.ScriptedModel([says("Hi.")])).run("go", system=system, user_id="ada")  # over
+
+        assert open_store(url).count("ada", None) == us.Erased(runs=1)
+        assert system.erase("ada") == us.Erased(runs=1)
+        assert system.erase("ada") == us.Erased()

@@ -14,6 +14,7 @@ import understudy as us
 from tests.support.commands import report_of
 from tests.support.killing import killed
 from understudy.cli import main
+from understudy.commandline.report import how_to_answer
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is killed after a fork")
 
@@ -137,6 +138,7 @@ def test_a_call_in_doubt_is_told_with_the_key_that_its_tool_has_written(
         (["--approve", "other"], "no call 'other'; it waits with: call-"),
         (["--happened", "other=done"], "no call 'other'"),
         (["--happened", "done"], "no call 'done'"),
+        (["--happened", "{call}"], "the result is missing; expected --happened call-"),
         (["--approve", "{call}", "--reject", "{call}=no"], "there is an answer for"),
         (["--approve", "{call}", "--reject", "no"], "no other answer with it"),
         (["--approve", "{call}", "--reject", "x=y"], "no other answer with it"),
@@ -165,6 +167,16 @@ def test_the_options_that_decide_the_call_are_told_in_place_of_python(
     told = capsys.readouterr().err
     assert f"here: --approve {call}, or --reject {call}=REASON, or --happened {call}=RESULT" in told
     assert "Approve()" not in told
+
+
+def test_each_of_several_pauses_is_named_before_its_answers_for_their_calls_may_have_one_id() -> None:
+    calls = (us.ToolCall("c0", "pay"), us.ToolCall("c1", "refund"))
+    pauses = [us.Pause(id=f"child/{at}/approval", path=(), calls=calls, in_doubt=("c0",)) for at in (0, 1)]
+
+    way, *_ = how_to_answer(pauses[1], pauses)
+
+    assert way == "--pause child/1/approval --approve c0 --pause child/1/approval --approve c1"
+    assert how_to_answer(pauses[1])[0] == "--approve c0 --approve c1"
 
 
 def test_an_answer_for_an_unknown_pause_is_told_as_such(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:

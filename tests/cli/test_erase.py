@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sqlite3
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -39,7 +40,7 @@ def test_with_yes_it_erases_without_a_question_and_prints_how_much(capsys: pytes
     assert main(["erase", "ada", "--store", URL, "--yes"]) == 0
 
     said = capsys.readouterr().out
-    assert said == "erased: 2 conversations, 2 turns, 0 summaries, 0 values, 0 waiting runs\n"
+    assert said == "erased: 2 conversations, 2 turns, 0 summaries, 0 values, 0 waiting runs, 0 unfinished runs\n"
     assert (turns("shop"), turns("bank")) == (0, 0)
 
 
@@ -120,9 +121,10 @@ def test_it_asks_before_it_erases_everything(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--everything", "ada"], "not allowed with argument"),
-        (["--everything", "--app", "shop"], "--everything has no --app"),
-        ([], "USER --everything is required"),
+        (["--everything", "ada"], "--everything has no USER and no --app"),
+        (["--everything", "--app", "shop"], "--everything has no USER and no --app"),
+        (["--everythin"], "--everythin"),
+        ([], "expected USER, or --everything"),
     ],
 )
 def test_everything_stands_alone(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -130,3 +132,34 @@ def test_everything_stands_alone(words: list[str], said: str, capsys: pytest.Cap
 
     assert said in capsys.readouterr().err
     assert turns("shop") == 1
+
+
+def test_a_store_in_which_a_living_process_drives_a_run_keeps_everything(capsys: pytest.CaptureFixture[str]) -> None:
+    asked, answered = threading.Event(), threading.Event()
+
+    def answer(_: us.ModelRequest) -> us.ModelTurn:
+        asked.set()
+        answered.wait(10)
+        return says("hi")
+
+    with us.ActorSystem("shop", store=URL) as system:
+        handle = us.Agent("slow", model=us.FunctionModel(answer)).submit("go", system=system)
+        assert asked.wait(10)
+
+        assert main(["erase", "--everything", "--store", URL, "--yes"]) == 2
+
+        assert "living processes drive runs in" in capsys.readouterr().err
+        answered.set()
+        assert handle.result(10).status == "complete"
+    assert main(["erase", "--everything", "--store", URL, "--yes"]) == 0
+
+
+def test_a_database_that_is_no_store_gets_no_tables(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with closing(sqlite3.connect("other.db")) as file, file:
+        file.execute("CREATE TABLE orders (id INTEGER)")
+
+    assert main(["erase", "ada", "--store", "sqlite:///other.db", "--yes"]) == 2
+
+    assert "no system has had this database as its store" in capsys.readouterr().err
+    with closing(sqlite3.connect("other.db")) as file:
+        assert file.execute("SELECT name FROM sqlite_master").fetchall() == [("orders",)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import cast
@@ -237,3 +238,16 @@ def test_an_answer_that_fits_no_pause_or_several_says_what_is_waited_for(
 ) -> None:
     with pytest.raises(error, match=says):
         sort_answers(pauses, cast(PauseAnswer, answer))
+
+
+def test_calls_in_doubt_that_have_one_id_in_two_pauses_are_told_with_the_pause() -> None:
+    calls = (ToolCall("c0", "pay"),)
+    pauses = [Pause(id=f"child/{at}/approval", calls=calls, in_doubt=("c0",)) for at in (0, 1)]
+    told = "pass {'child/0/approval': {'c0': Approve()}} to make a call again"
+
+    for answer in (Approve(), {"c0": Approve()}):
+        with pytest.raises((TypeError, ProtocolViolation), match=re.escape(told)):
+            sort_answers(pauses, answer)
+    assert sort_answers(pauses, {"child/0/approval": {"c0": Approve()}}) == {"child/0/approval": {"c0": Approve()}}
+    with pytest.raises(TypeError, match=re.escape("pass {'c0': Approve()} to make")):
+        sort_answers(pauses[:1], Approve())

@@ -143,6 +143,12 @@ def test_a_proxy_lacks_what_its_actor_lacks_and_the_actor_goes_on() -> None:
             "SequentialAgent has no argument agents=: use steps=",
         ),
         (lambda: us.ParallelAgent("p", [CLERK], **wrong("merge_strategy")), "use merge="),
+        (
+            lambda: us.Task("t", CLERK, **wrong("depends_on")),
+            "a task has no argument depends_on=: use dependencies=",
+        ),
+        (lambda: us.Task("t", CLERK, **wrong("condition")), "use when="),
+        (lambda: us.Workflow("w", [us.Task("t", CLERK)], **wrong("edges")), r"use Task\(dependencies=…\)"),
         (lambda: us.InMemoryMemory(**wrong("window_size")), r"use WindowedMemory\(turns=…\)"),
         (lambda: us.WindowedMemory(**wrong("window_size")), "WindowedMemory has no argument window_size=: use turns="),
         (lambda: us.PersistentMemory(**wrong("max_tokens")), "use tokens="),

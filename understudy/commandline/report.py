@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from understudy.errors import (
@@ -143,7 +143,7 @@ def _waits(outcome: NeedsInput | NeedsApproval, again: str) -> str:
     options: list[str] = []
     for pause in pauses:
         lines += [f"  {' > '.join(pause.path)}: {shown_pause(pause)}"]
-        ways = [f"--pause {shlex.quote(pause.id)} {way}" for way in how_to_answer(pause)]
+        ways = how_to_answer(pause, pauses)
         options.append(ways[0])
         if outcome.token:
             lines += [f"    {' or '.join(ways)}"]
@@ -178,14 +178,19 @@ def _calls_of(pause: Pause) -> list[str]:
     return [f"{shown_call(call, WIDEST_ASKED)}{reasons.get(call.id, '')}" for call in pause.calls]
 
 
-def how_to_answer(pause: Pause) -> tuple[str, ...]:
-    """Return the options of `resume` that answer a pause, one for each possible answer."""
+def how_to_answer(pause: Pause, pauses: Sequence[Pause] = ()) -> tuple[str, ...]:
+    """Return the options of `resume` that answer a pause, one for each possible answer; `pauses` are all of its run.
+
+    Of several pauses, each answer names its own: calls in two of them may have one id.
+    """
+    which = f"--pause {shlex.quote(pause.id)} " if len(pauses) > 1 else ""
     if pause.in_doubt:  # each of its calls is named: what may have happened is not decided together with others
         ways = ("--approve {}", "--reject {}=REASON", "--happened {}=RESULT")
-        doubted = [" ".join([way.format(shlex.quote(each)) for each in pause.in_doubt]) for way in ways]
-        others = [f" --approve {shlex.quote(call.id)}" for call in pause.calls if call.id not in pause.in_doubt]
+        doubted = [" ".join([which + way.format(shlex.quote(each)) for each in pause.in_doubt]) for way in ways]
+        others = [f" {which}--approve {shlex.quote(call.id)}" for call in pause.calls if call.id not in pause.in_doubt]
         return tuple([f"{way}{''.join(others)}" for way in doubted])
-    return ('--answer "TEXT"',) if pause.question is not None else ("--approve", '--reject "REASON"')
+    of_all = ('--answer "TEXT"',) if pause.question is not None else ("--approve", '--reject "REASON"')
+    return tuple([which + way for way in of_all])
 
 
 def _failed_tasks(outcome: Incomplete, again: str) -> str:

@@ -168,7 +168,15 @@ OF_MAPS = {"": _SESSION, "context": _DEPS, "max_concurrency": "use max_parallel=
 
 OF_SEQUENCES = {"agents": "use steps=", "children": "use steps=", "sub_agents": "use steps="}
 OF_PARALLELS = {"agents": "use children=", "merge_strategy": "use merge=", "sub_agents": "use children="}
-"""Argument of a group elsewhere -> ours."""
+OF_TASKS = {
+    "condition": "use when=",
+    "depends_on": "use dependencies=",
+    "foreach": "use for_each=",
+    "id": "its first argument is the name",
+    "max_retries": "use retries=",
+}
+OF_WORKFLOWS = {"edges": "use Task(dependencies=…)", "nodes": "use tasks=", "steps": "use tasks="}
+"""Argument of a group, a task or a workflow elsewhere -> ours."""
 
 OF_WINDOWS = {"max_messages": "turns", "max_tokens": "tokens", "window_size": "turns"}
 """Argument of a memory with a window elsewhere -> ours."""

@@ -137,7 +137,7 @@ def undecided(pauses: Sequence[Pause], given: Sequence[Given], answer: Answer) -
     calls = [call for _, left in open_ones for call in left]
     if not calls:
         return ""
-    ways = [way for pause, left in open_ones if left for way in how_to_answer(pause)]
+    ways = [way for pause, left in open_ones if left for way in how_to_answer(pause, pauses)]
     return (
         f"the run waits for a decision about each of {', '.join(calls)}, which may have happened before their process "
         f"died\n  here: {', or '.join(ways)}"
@@ -194,6 +194,10 @@ def _read(given: Given, calls: Sequence[str]) -> tuple[str | None, str | Decisio
             return call, Reject(rest)
         case _:
             call, rest = _parted(text, calls)
+            if call is None and text in calls:
+                raise UsageMistake(
+                    f"{given.option} {text}: the result is missing; expected {given.option} {text}=RESULT"
+                )
             if call is None:
                 raise _unknown(given, text.partition("=")[0], calls)
             return call, Happened(rest)

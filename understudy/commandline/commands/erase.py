@@ -7,8 +7,9 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING, TextIO
 
-from understudy.actors.stores.database import empty
-from understudy.actors.stores.open_store import MEMORY, open_database, open_store
+from understudy.actors.stores.database import empty, parts_of
+from understudy.actors.stores.open_store import MEMORY, open_database, open_store, shown_store
+from understudy.actors.stores.runs import owners_in
 from understudy.commandline.report import COMPLETE, UsageMistake
 
 from . import options
@@ -28,9 +29,10 @@ back, and the tokens of these runs are unknown afterwards.
 Runs of the user that are under way end with an error when they would store
 their turn. A run that pauses afterwards is kept: stop such programs first.
 
-With --everything, all tables that understudy made in the database go, also
-those of another version, which this one refuses to open. Other tables stay.
-Stop all programs that use the store first.
+With --everything, all tables of the database go whose names begin with
+understudy_, also those of another version, which this one refuses to open.
+Other tables stay. Stop all programs that use the store first: it is refused
+while a living process drives a run there.
 
 examples:
   understudy erase ada --store sqlite:///shop.db --app shop
@@ -41,11 +43,10 @@ examples:
 
 def add_arguments(erase: argparse.ArgumentParser) -> None:
     """Add the arguments of `erase`."""
-    who = erase.add_mutually_exclusive_group(required=True)
-    who.add_argument(
+    erase.add_argument(
         "user", metavar="USER", type=options.text, nargs="?", help="the user_id; 'default' for runs without one"
     )
-    who.add_argument("--everything", action="store_true", help="all that the store has, of any user and version")
+    erase.add_argument("--everything", action="store_true", help="all that the store has, of any user and version")
     options.add_store(erase)
     erase.add_argument(
         "--app",
@@ -58,13 +59,15 @@ def add_arguments(erase: argparse.ArgumentParser) -> None:
 
 def do(arguments: argparse.Namespace, out: TextIO) -> int:
     """Erase the user, or all, and print how much it was."""
+    if arguments.user is None and not arguments.everything:
+        raise UsageMistake("expected USER, or --everything")
+    if arguments.everything and (arguments.user is not None or arguments.app is not None):
+        raise UsageMistake("--everything has no USER and no --app: it removes the tables of all systems")
     if not arguments.user and not arguments.everything:
         raise UsageMistake("USER must not be empty; runs without a user_id are those of 'default'")
     if arguments.store == MEMORY:
         raise UsageMistake("no store is named: pass --store URL, such as sqlite:///shop.db, or set UNDERSTUDY_STORE")
-    refuse_missing_store(arguments.store)
-    if arguments.everything and arguments.app is not None:
-        raise UsageMistake("--everything has no --app: it removes the tables of all systems")
+    refuse_missing_store(arguments.store, "the --store of a system")
     try:
         erased = _erased_all(arguments) if arguments.everything else _erased(arguments)
     except (ValueError, ImportError) as error:
@@ -78,6 +81,8 @@ def do(arguments: argparse.Namespace, out: TextIO) -> int:
 
 def _erased(arguments: argparse.Namespace) -> str | None:
     """Erase a user; returns how much that was, or None if the person did not agree."""
+    if not parts_of(open_database(arguments.store)):
+        raise UsageMistake(f"--store: no system has had this database as its store: {shown_store(arguments.store)}")
     store = open_store(arguments.store)
     where = "all apps" if arguments.app is None else f"app {arguments.app!r}"
 
@@ -94,6 +99,8 @@ def _erased(arguments: argparse.Namespace) -> str | None:
 def _erased_all(arguments: argparse.Namespace) -> str | None:
     """Remove all tables; returns how many these were, or None if the person did not agree."""
     database = open_database(arguments.store)
+    if database.locks is not None and any(map(database.locks.lives, owners_in(database))):
+        raise UsageMistake(f"living processes drive runs in {database!r}: stop them first")
     if not arguments.yes and not _agreed(lambda: f"everything that understudy has in {database!r}"):
         return None
     return _counted(empty(database), "table")
@@ -115,6 +122,7 @@ def _in_words(erased: Erased) -> str:
         "summary": erased.summaries,
         "value": erased.values,
         "waiting run": erased.pauses,
+        "unfinished run": erased.runs,
     }
     return ", ".join([_counted(number, name) for name, number in counts.items()])
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TextIO, cast
@@ -201,7 +200,5 @@ def _how_to_go_on(told: Told, store: str) -> Iterator[str]:
     if not told.pauses:
         yield f"Go on with: {command}"
         return
-    pause = told.pauses[0]
-    which = f" --pause {shlex.quote(pause.id)}" if len(told.pauses) > 1 and not pause.in_doubt else ""
-    for number, way in enumerate(how_to_answer(pause)):
-        yield f"{'  or with' if number else 'Go on with'}: {command}{which} {way}"
+    for number, way in enumerate(how_to_answer(told.pauses[0], told.pauses)):
+        yield f"{'  or with' if number else 'Go on with'}: {command} {way}"

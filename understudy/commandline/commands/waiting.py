@@ -32,11 +32,11 @@ def redacted(text: str) -> str:
     return Redactor().text(text)
 
 
-def refuse_missing_store(store: str) -> None:
+def refuse_missing_store(store: str, expected: str = "the --store that the run was begun with") -> None:
     """Refuse a missing file: no run waits in it, and opening the store would create it."""
     path = store.removeprefix("sqlite:///").partition("?")[0]
     if store.startswith("sqlite:///") and path and "\0" not in path and not os.path.exists(path):
-        raise UsageMistake(f"{path}: there is no such store; expected the --store that the run was begun with")
+        raise UsageMistake(f"{path}: there is no such store; expected {expected}")
 
 
 def repeated(arguments: argparse.Namespace) -> str:

@@ -43,6 +43,8 @@ class Erased:
     """Values of sessions."""
     pauses: int = 0
     """Runs that waited for a person or stood at a limit."""
+    runs: int = 0
+    """Runs that were not over: another process drove them, or one that died had left them."""
 
     def __add__(self, other: Erased) -> Erased:
         return Erased(
@@ -51,6 +53,7 @@ class Erased:
             summaries=self.summaries + other.summaries,
             values=self.values + other.values,
             pauses=self.pauses + other.pauses,
+            runs=self.runs + other.runs,
         )
 
 
