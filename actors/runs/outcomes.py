@@ -8,9 +8,15 @@ from dataclasses import replace
 from typing import TypedDict
 
 from understudy.orchestration.agent.pauses import paused_by
+from understudy.orchestration.agent.run import AgentRun
 from understudy.orchestration.agent.steps import Done
+from understudy.orchestration.definitions.agent import Agent
+from understudy.orchestration.definitions.groups import Group
+from understudy.orchestration.definitions.runner import Runner
+from understudy.orchestration.definitions.workflow import Workflow
 from understudy.orchestration.graph.run import GraphRun
 from understudy.orchestration.group.group_run import GroupDone
+from understudy.orchestration.saving.machines import loaded, runner_at
 from understudy.vocabulary.context.artifacts import Artifact
 from understudy.vocabulary.context.budget import in_dollars
 from understudy.vocabulary.context.overlays import lasting
@@ -105,8 +111,30 @@ def done_outcome(record: GroupRunRecord, outcome: Complete[str] | Incomplete) ->
 
 def _last_text(record: GroupRunRecord) -> str:
     """Return what the first child that is incomplete said last."""
-    endings = [record.endings[position] for position in sorted(record.endings)]
-    return next((ending.last_text for ending in endings if isinstance(ending, Incomplete)), "")
+    for position, child in enumerate(record.machine.state.children):
+        ending = record.endings.get(position)
+        if isinstance(ending, Incomplete):
+            return ending.last_text
+        if (
+            ending is None and child.is_incomplete and child.paused is not None
+        ):  # it ended before the run was kept as text
+            return _said_last(record.runner_at(position), child.paused.saved)
+    return ""
+
+
+def _said_last(runner: Runner[object], saved: str) -> str:
+    """Return what a run that is incomplete said last, by its text."""
+    from understudy.orchestration.saving.saved_run import SavedRun  # loads pydantic
+
+    text = SavedRun.from_json(saved).machine
+    if isinstance(runner, Agent):
+        return AgentRun.from_json(text, runner.run_spec, adopt=True).state.text
+    assert isinstance(runner, (Group, Workflow))
+    machine = loaded(runner, text, adopt=True)
+    if isinstance(machine.outcome, Incomplete) and machine.outcome.last_text:
+        return machine.outcome.last_text
+    inside = [(at, each.paused) for at, each in enumerate(machine.state.children) if each.is_incomplete]
+    return next((_said_last(runner_at(runner, machine, at), each.saved) for at, each in inside if each is not None), "")
 
 
 def paused_group(record: GroupRunRecord, pauses: tuple[Pause, ...]) -> NeedsInput | NeedsApproval:

@@ -250,17 +250,40 @@ def _of_another_version(database: Database, part: str, version: int) -> StoreErr
     )
 
 
+TABLES = (
+    "understudy_schema",
+    "understudy_values",
+    "understudy_conversations",
+    "understudy_turns",
+    "understudy_owners",
+    "understudy_tickets",
+    "understudy_pauses",
+    "understudy_runs",
+    "understudy_run_rows",
+    "understudy_run_owners",
+    "understudy_maps",
+    "understudy_map_items",
+)
+"""All tables that any version of this package has made."""
+
+
 def empty(database: Database) -> int:
-    """Remove all tables that this package has made in a database, in whatever version; returns how many there were."""
+    """Remove all tables that this package has made in a database, in whatever version; returns how many there were.
+
+    Raises:
+        StoreError: the database failed, or others use it, so that something of the tables may be left in it.
+    """
 
     def drop(sql: Sql) -> int:
-        rows = sql.execute(database.words["tables"]).fetchall()
-        names = [name for row in rows if (name := str(row[0])).startswith("understudy_")]
+        there = {str(row[0]) for row in sql.execute(database.words["tables"]).fetchall()}
+        names = [name for name in TABLES if name in there]
         for name in names:
             sql.execute(f"DROP TABLE {name}")
         return len(names)
 
-    return database.write(drop, durable=True)
+    dropped = database.write(drop, durable=True)
+    database.drop_remains()
+    return dropped
 
 
 class Table:

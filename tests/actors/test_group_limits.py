@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -285,3 +286,27 @@ def test_what_does_not_fit_leaves_the_token(
     assert group.resume(token, max_iterations=2, system=another()).text == "b looked 2 times"
     with pytest.raises(us.TokenUsed):
         group.resume(token, max_iterations=2, system=another())
+
+
+@pytest.mark.parametrize("deep", [False, True])
+@pytest.mark.parametrize("url", ["memory:", "sqlite:///{}/runs.db"])
+def test_the_last_text_is_that_of_the_first_incomplete_child_also_after_a_pause(
+    url: str, deep: bool, tmp_path: Path
+) -> None:
+    def fail(_: us.ModelRequest) -> us.ModelTurn:
+        raise ValueError("no")
+
+    fails = us.Agent("fails", model=FunctionModel(fail))
+    asks = us.Agent(
+        "asks", model=ScriptedModel([calls("ask_user", question="Which?"), says("second")]), tools=[us.ask_user]
+    )
+    first = us.Agent("first", model=ScriptedModel([says("first")]))
+    some: us.Runner[object] = us.Workflow("some", [us.Task("a", first), us.Task("b", fails, dependencies=["a"])])
+    if deep:
+        some = us.SequentialAgent("around", [some])
+    other = us.Workflow("other", [us.Task("c", asks), us.Task("d", fails, dependencies=["c"])])
+    group = us.ParallelAgent("group", [some, other])
+
+    with us.ActorSystem("shop", store=url.format(tmp_path)) as system:
+        waits = needs_input(group.run("go", system=system))
+        assert incomplete(group.resume(waits.token, "This", system=system)).last_text == "first"

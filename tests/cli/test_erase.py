@@ -87,6 +87,7 @@ def test_a_mistake_erases_nothing(
 def test_everything_goes_also_of_another_version_and_other_tables_stay(capsys: pytest.CaptureFixture[str]) -> None:
     with closing(sqlite3.connect("shop.db")) as file, file:
         file.execute("CREATE TABLE orders (id INTEGER)")
+        file.execute('CREATE TABLE "understudy_my notes" (x TEXT)')
         file.execute("UPDATE understudy_schema SET version = 1")
     with pytest.raises(us.StoreError, match="erase --everything"):
         us.ActorSystem("shop", store=URL)
@@ -99,9 +100,24 @@ def test_everything_goes_also_of_another_version_and_other_tables_stay(capsys: p
         rows = file.execute(
             "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
         ).fetchall()
-    assert rows == [("orders",)]
+    assert rows == [("orders",), ("understudy_my notes",)]
     us.ActorSystem("shop", store=URL)
     assert turns("shop") == 0
+
+
+def test_a_reader_that_keeps_the_erased_text_in_the_file_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("understudy.actors.stores.sqlite_writer.PATIENCE", 0.1)
+    with closing(sqlite3.connect("shop.db", isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM understudy_turns").fetchall()
+
+        assert main(["erase", "--everything", "--store", URL, "--yes"]) == 1
+        assert "still has what was deleted" in capsys.readouterr().err
+
+    assert main(["erase", "--everything", "--store", URL, "--yes"]) == 0
+    assert b"hello" not in Path("shop.db").read_bytes()
 
 
 def test_it_asks_before_it_erases_everything(

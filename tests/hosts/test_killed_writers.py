@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Callable, Mapping
 from itertools import count
@@ -15,7 +16,7 @@ from understudy import ConversationKey, PausedRun
 from understudy.actors.journal.run_owners import RUN_OWNERS, RunOwners
 from understudy.actors.stores.conversation_rows import CONVERSATIONS
 from understudy.actors.stores.conversation_table import ConversationTable
-from understudy.actors.stores.database import SCHEMA, Database, OpenSql, Rows, Sql, SqlValue, prepare
+from understudy.actors.stores.database import SCHEMA, TABLES, Database, OpenSql, Rows, Sql, SqlValue, prepare
 from understudy.actors.stores.maps.map_table import MAPS, MapTable
 from understudy.actors.stores.open_store import open_store
 from understudy.actors.stores.owners import OWNERS
@@ -227,6 +228,12 @@ def use(url: str) -> None:
     assert runs.end(driven, "complete")
     RunOwners(database).beat("owner", 15.0)
     assert MapTable(database).made("shop", "nightly", "clerk", "ada").runner_id == "clerk"
+
+
+def test_the_tables_that_are_emptied_are_those_that_the_parts_make() -> None:
+    made = [name for part in PARTS for each in part.tables for name in re.findall(r"CREATE TABLE (\w+)", each)]
+
+    assert sorted([*made, "understudy_schema"]) == sorted(TABLES)
 
 
 def test_a_process_that_is_killed_as_it_makes_tables_leaves_all_or_none(new_url: Callable[[], str]) -> None:

@@ -29,9 +29,8 @@ back, and the tokens of these runs are unknown afterwards.
 Runs of the user that are under way end with an error when they would store
 their turn. A run that pauses afterwards is kept: stop such programs first.
 
-With --everything, all tables of the database go whose names begin with
-understudy_, also those of another version, which this one refuses to open.
-Other tables stay. Stop all programs that use the store first: it is refused
+With --everything, all tables that understudy makes in a database go, also
+those of another version, which this one refuses to open. Other tables stay. Stop all programs that use the store first: it is refused
 while a living process drives a run there.
 
 examples:
