@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -167,7 +168,11 @@ def test_a_store_of_another_version_is_refused_by_all_and_stays_as_it_is(url: st
     def remembers(url: str) -> object:
         return us.PersistentMemory(url).read(us.ConversationKey("shop", "ada", "c-1"))
 
-    for opens in (looked_at, open_store, remembers, lambda url: us.ActorSystem("shop", store=url)):
+    def is_made(url: str) -> object:
+        return us.ActorSystem("shop", store=url)
+
+    many: tuple[Callable[[str], object], ...] = (looked_at, open_store, remembers, is_made)
+    for opens in many:
         with pytest.raises(us.StoreError, match=rf"{made_by} of understudy: its runs have schema {version}") as caught:
             opens(url)
         assert "understudy erase --everything --store" in str(caught.value)
