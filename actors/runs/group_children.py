@@ -189,6 +189,7 @@ class ChildOutcomes:
 
 
 def _described(record: RunRecord, error: RunCancelled) -> RunCancelled:
-    """Return the error of a run that is cut off, with what the run has had until now."""
-    describe(record, error)
+    """Return the error of a run that is cut off, with what the run has had until now; it may go on meanwhile."""
+    with record.lock:  # its session does not change
+        describe(record, error)
     return error
