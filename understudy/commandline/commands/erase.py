@@ -30,8 +30,9 @@ Runs of the user that are under way end with an error when they would store
 their turn. A run that pauses afterwards is kept: stop such programs first.
 
 With --everything, all tables that understudy makes in a database go, also
-those of another version, which this one refuses to open. Other tables stay. Stop all programs that use the store first: it is refused
-while a living process drives a run there.
+those of another version, which this one refuses to open. Other tables stay.
+Stop all programs that use the store first: it is refused while a living
+process drives a run there.
 
 examples:
   understudy erase ada --store sqlite:///shop.db --app shop
