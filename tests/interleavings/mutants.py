@@ -71,7 +71,7 @@ class Mutant:
         return made[self.method]
 
 
-BOUND = 1500  # Schedules in which each must be found; most are within a hundred.
+BOUND = 1500  # Schedules in which each must be found, from three seeds; most are within a hundred.
 
 UNLOCKED = (("with self._lock:", "if True:"),)
 

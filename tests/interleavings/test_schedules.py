@@ -47,7 +47,8 @@ def test_no_schedule_breaks_what_the_model_promises(model: Model, granularity: G
 )
 def test_the_search_finds_the_mistake(mutant: Mutant, model: Model) -> None:
     with mutant.applied():
-        found = search(model, schedules=BOUND, granularity=mutant.granularity)
+        tries = (search(model, schedules=BOUND // 3, seed=seed, granularity=mutant.granularity) for seed in range(3))
+        found = next(filter(None, tries), None)
 
     assert found is not None, f"not in {BOUND} schedules"
 
