@@ -21,9 +21,9 @@ RUN_OWNERS = Part(
     "run owners",
     [
         """CREATE TABLE understudy_run_owners (
-                owner TEXT PRIMARY KEY, host TEXT NOT NULL, pid {bigint} NOT NULL, life TEXT NOT NULL,
-                lease {real} NOT NULL, beats {bigint} NOT NULL
-            )""",
+            owner TEXT PRIMARY KEY, host TEXT NOT NULL, pid {bigint} NOT NULL, life TEXT NOT NULL,
+            lease {real} NOT NULL, beats {bigint} NOT NULL
+        )""",
     ],
 )
 """`life` names the life of the server in which the owner had its lock at its last beat; `lease` is in seconds."""

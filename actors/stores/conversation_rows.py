@@ -18,15 +18,15 @@ CONVERSATIONS = Part(
     "conversations",
     [
         """CREATE TABLE understudy_conversations (
-                conversation {identity}, app TEXT NOT NULL, user_id TEXT NOT NULL, conversation_id TEXT NOT NULL,
-                last_number {bigint} NOT NULL, summary_number {bigint} NOT NULL, oldest_at {real} NOT NULL,
-                UNIQUE (app, user_id, conversation_id)
-            )""",
+            conversation {identity}, app TEXT NOT NULL, user_id TEXT NOT NULL, conversation_id TEXT NOT NULL,
+            last_number {bigint} NOT NULL, summary_number {bigint} NOT NULL, oldest_at {real} NOT NULL,
+            UNIQUE (app, user_id, conversation_id)
+        )""",
         "CREATE INDEX understudy_conversations_oldest_at ON understudy_conversations (app, oldest_at)",
         """CREATE TABLE understudy_turns (
-                id {bigint} PRIMARY KEY, kind TEXT NOT NULL, run_id TEXT NOT NULL, tokens {bigint} NOT NULL,
-                upto {bigint} NOT NULL, added_at {real} NOT NULL, body TEXT NOT NULL
-            )""",
+            id {bigint} PRIMARY KEY, kind TEXT NOT NULL, run_id TEXT NOT NULL, tokens {bigint} NOT NULL,
+            upto {bigint} NOT NULL, added_at {real} NOT NULL, body TEXT NOT NULL
+        )""",
         "CREATE INDEX understudy_turns_run_id ON understudy_turns (run_id)",
     ],
 )

@@ -233,15 +233,15 @@ def parts_of(database: Database) -> frozenset[str]:
 
 
 def _parts(database: Database, sql: Sql) -> frozenset[str]:
-    found: dict[str, int] = {str(row[0]): int(row[1]) for row in sql.execute(VERSIONS).fetchall()}
+    found: dict[str, object] = {str(row[0]): row[1] for row in sql.execute(VERSIONS).fetchall()}
     for name, version in found.items():
         if version != SCHEMA:
             raise _of_another_version(database, name, version)
     return frozenset(found)
 
 
-def _of_another_version(database: Database, part: str, version: int) -> StoreError:
-    which = "a later" if version > SCHEMA else "an earlier"
+def _of_another_version(database: Database, part: str, version: object) -> StoreError:
+    which = "a later" if isinstance(version, int) and version > SCHEMA else "an earlier"
     return StoreError(
         f"store {database!r} was made by {which} version of understudy: its {part} have schema {version}, and this version "
         f"knows schema {SCHEMA} alone; finish its runs with that version, or remove all that it has with "

@@ -21,9 +21,9 @@ OWNERS = Part(
     "owners",
     [
         """CREATE TABLE understudy_owners (
-                owner TEXT PRIMARY KEY, host TEXT NOT NULL, pid {bigint} NOT NULL, beats {bigint} NOT NULL,
-                started_at {real} NOT NULL
-            )""",
+            owner TEXT PRIMARY KEY, host TEXT NOT NULL, pid {bigint} NOT NULL, beats {bigint} NOT NULL,
+            started_at {real} NOT NULL
+        )""",
     ],
 )
 

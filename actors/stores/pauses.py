@@ -17,9 +17,9 @@ PAUSES = Part(
     "pauses",
     [
         """CREATE TABLE understudy_pauses (
-                run_id TEXT PRIMARY KEY, revision INTEGER NOT NULL, nonce TEXT NOT NULL, payload TEXT NOT NULL,
-                state TEXT NOT NULL, forget_at {real}, holder TEXT, leased_until {real}, put_at {real}
-            )""",
+            run_id TEXT PRIMARY KEY, revision INTEGER NOT NULL, nonce TEXT NOT NULL, payload TEXT NOT NULL,
+            state TEXT NOT NULL, forget_at {real}, holder TEXT, leased_until {real}, put_at {real}
+        )""",
         "CREATE INDEX understudy_pauses_forget_at ON understudy_pauses (forget_at)",
     ],
 )

@@ -31,21 +31,21 @@ RUNS = Part(
     "runs",
     [
         """CREATE TABLE understudy_runs (
-                run {identity}, run_id TEXT NOT NULL UNIQUE, app TEXT NOT NULL, runner_id TEXT NOT NULL,
-                user_id TEXT NOT NULL, conversation_id TEXT, owner TEXT NOT NULL, epoch {bigint} NOT NULL,
-                state TEXT NOT NULL, takeovers INTEGER NOT NULL, created_at {real} NOT NULL, ended_at {real},
-                forget_at {real}, accepted TEXT NOT NULL, ending TEXT NOT NULL, cancel_requested {real}, events_until {real}
-            )""",
+            run {identity}, run_id TEXT NOT NULL UNIQUE, app TEXT NOT NULL, runner_id TEXT NOT NULL,
+            user_id TEXT NOT NULL, conversation_id TEXT, owner TEXT NOT NULL, epoch {bigint} NOT NULL,
+            state TEXT NOT NULL, takeovers INTEGER NOT NULL, created_at {real} NOT NULL, ended_at {real},
+            forget_at {real}, accepted TEXT NOT NULL, ending TEXT NOT NULL, cancel_requested {real}, events_until {real}
+        )""",
         "CREATE INDEX understudy_runs_state ON understudy_runs (app, state)",
         "CREATE INDEX understudy_runs_user ON understudy_runs (user_id, app)",
         "CREATE INDEX understudy_runs_forget_at ON understudy_runs (forget_at)",
         """CREATE TABLE understudy_run_rows (
-                id {row_id}, run {bigint} NOT NULL, path TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL,
-                body TEXT NOT NULL
-            )""",
+            id {row_id}, run {bigint} NOT NULL, path TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL,
+            body TEXT NOT NULL
+        )""",
         "CREATE UNIQUE INDEX understudy_run_rows_name ON understudy_run_rows (run, path, kind, name)",
         """CREATE INDEX understudy_runs_events_until ON understudy_runs (events_until)
-                WHERE events_until IS NOT NULL""",
+            WHERE events_until IS NOT NULL""",
     ],
 )
 """A run's `state` is going, parked or over. The outermost run has the path ''. `events_until` is NULL if its events are not kept."""
@@ -357,7 +357,7 @@ class RunTable(Table):
 
     def count(self, user: str, app: str | None) -> int:
         """Return how many runs of a user, in one app or in all, are not over."""
-        return self._database.read(lambda sql: _going([state for _, state in _of_user(sql, user, app)]))
+        return self._database.read(lambda sql: [state for _, state in _of_user(sql, user, app)].count("going"))
 
     def erase(self, user: str, app: str | None) -> int:
         """Remove the runs of a user, in one app or in all; return how many were not over."""
@@ -367,7 +367,7 @@ class RunTable(Table):
             for run, _ in found:
                 sql.execute(DROP_ALL, {"run": run})
                 sql.execute(_FORGET, {"run": run})
-            return _going([state for _, state in found])
+            return [state for _, state in found].count("going")
 
         return self._database.write(write, durable=True)
 
@@ -376,10 +376,6 @@ def _of_user(sql: Sql, user: str, app: str | None) -> list[tuple[int, str]]:
     statement = OF_USER if app is None else f"{OF_USER} AND app = :app"
     values: dict[str, SqlValue] = {"user_id": id_text(user)} if app is None else {"user_id": id_text(user), "app": app}
     return [(int(row[0]), str(row[1])) for row in sql.execute(statement, values).fetchall()]
-
-
-def _going(states: Sequence[str]) -> int:
-    return states.count("going")
 
 
 def _forget(sql: Sql, now: float) -> None:

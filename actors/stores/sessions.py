@@ -23,9 +23,9 @@ SESSIONS = Part(
     "sessions",
     [
         """CREATE TABLE understudy_values (
-                scope TEXT NOT NULL, owner TEXT NOT NULL, key TEXT NOT NULL, version {bigint} NOT NULL, value TEXT,
-                run_id TEXT NOT NULL, changed_at {real} NOT NULL, PRIMARY KEY (scope, owner, key)
-            )""",
+            scope TEXT NOT NULL, owner TEXT NOT NULL, key TEXT NOT NULL, version {bigint} NOT NULL, value TEXT,
+            run_id TEXT NOT NULL, changed_at {real} NOT NULL, PRIMARY KEY (scope, owner, key)
+        )""",
         "CREATE INDEX understudy_values_removed ON understudy_values (changed_at) WHERE value IS NULL",
     ],
 )

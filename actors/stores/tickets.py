@@ -14,9 +14,9 @@ TICKETS = Part(
     "tickets",
     [
         """CREATE TABLE understudy_tickets (
-                ticket {identity}, app TEXT NOT NULL, user_id TEXT NOT NULL, conversation_id TEXT NOT NULL,
-                owner TEXT NOT NULL, claim {bigint} NOT NULL, run_id TEXT NOT NULL
-            )""",
+            ticket {identity}, app TEXT NOT NULL, user_id TEXT NOT NULL, conversation_id TEXT NOT NULL,
+            owner TEXT NOT NULL, claim {bigint} NOT NULL, run_id TEXT NOT NULL
+        )""",
         "CREATE INDEX understudy_tickets_conversation ON understudy_tickets (app, user_id, conversation_id, ticket)",
         "CREATE INDEX understudy_tickets_owner ON understudy_tickets (owner, claim)",
     ],

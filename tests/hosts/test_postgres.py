@@ -183,7 +183,7 @@ def test_a_connection_that_is_lent_while_the_others_are_closed_is_closed_when_it
     assert database.write(work) == 1
 
     database.rest()
-    eventually(lambda: opened() == 0, "what was lent is closed")
+    eventually(lambda: opened() == 0, "the connection that was lent is closed")
     assert number_of(database, "a") == 1
 
 

@@ -16,14 +16,14 @@ MAPS = Part(
     "maps",
     [
         """CREATE TABLE understudy_maps (
-                map {identity}, app TEXT NOT NULL, name TEXT NOT NULL, runner_id TEXT NOT NULL, user_id TEXT NOT NULL,
-                owner TEXT NOT NULL, epoch {bigint} NOT NULL, created_at {real} NOT NULL
-            )""",
+            map {identity}, app TEXT NOT NULL, name TEXT NOT NULL, runner_id TEXT NOT NULL, user_id TEXT NOT NULL,
+            owner TEXT NOT NULL, epoch {bigint} NOT NULL, created_at {real} NOT NULL
+        )""",
         "CREATE UNIQUE INDEX understudy_maps_name ON understudy_maps (app, name)",
         "CREATE INDEX understudy_maps_user ON understudy_maps (user_id, app)",
         """CREATE TABLE understudy_map_items (
-                map {bigint} NOT NULL, item TEXT NOT NULL, run_id TEXT NOT NULL, result TEXT
-            )""",
+            map {bigint} NOT NULL, item TEXT NOT NULL, run_id TEXT NOT NULL, result TEXT
+        )""",
         "CREATE UNIQUE INDEX understudy_map_items_item ON understudy_map_items (map, item)",
         "CREATE INDEX understudy_map_items_run ON understudy_map_items (run_id)",
     ],

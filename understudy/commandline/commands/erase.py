@@ -8,8 +8,9 @@ import sys
 from typing import TYPE_CHECKING, TextIO
 
 from understudy.actors.stores.database import empty, parts_of
-from understudy.actors.stores.open_store import MEMORY, open_database, open_store, shown_store
+from understudy.actors.stores.open_store import MEMORY, open_database
 from understudy.actors.stores.runs import owners_in
+from understudy.actors.stores.store import Store
 from understudy.commandline.report import COMPLETE, UsageMistake
 
 from . import options
@@ -81,9 +82,10 @@ def do(arguments: argparse.Namespace, out: TextIO) -> int:
 
 def _erased(arguments: argparse.Namespace) -> str | None:
     """Erase a user; returns how much that was, or None if the person did not agree."""
-    if not parts_of(open_database(arguments.store)):
-        raise UsageMistake(f"--store: no system has had this database as its store: {shown_store(arguments.store)}")
-    store = open_store(arguments.store)
+    database = open_database(arguments.store)
+    if not parts_of(database):
+        raise UsageMistake(f"--store: no system has had this database as its store: {database!r}")
+    store = Store(database)
     where = "all apps" if arguments.app is None else f"app {arguments.app!r}"
 
     def what() -> str:
