@@ -178,7 +178,8 @@ class Grants:
         except StoreError as error:
             self._failed_beats += 1
             is_done = self._failed_beats >= owners.MISSED
-            emit(WARNING, "beat_failed", {}, "this process could not tell others that it lives: %s", error)
+            if self._waiting or self._granted:  # who has nothing has nothing to tell
+                emit(WARNING, "beat_failed", {}, "this process could not tell others that it lives: %s", error)
         finally:
             with self._lock:
                 if is_done and not self._waiting and not self._granted:

@@ -234,8 +234,13 @@ def test_a_ticket_that_is_taken_again_replaces_the_one_in_doubt(here: Grants) ->
 
 
 @pytest.mark.parametrize("is_held", [True, False])
-def test_a_process_beats_for_a_store_that_is_gone_only_while_it_has_a_ticket(
-    is_held: bool, database: Database, clock: Clock, here: Grants, monkeypatch: pytest.MonkeyPatch
+def test_a_process_beats_for_a_store_that_is_gone_and_warns_only_while_it_has_a_ticket(
+    is_held: bool,
+    database: Database,
+    clock: Clock,
+    here: Grants,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     claim, _, _ = here.take(KEY, "run-1")
     tries: list[None] = []
@@ -252,6 +257,7 @@ def test_a_process_beats_for_a_store_that_is_gone_only_while_it_has_a_ticket(
     clock.passes(LEASE * 3)
 
     assert len(tries) == (3 * BEATS if is_held else MISSED)
+    assert caplog.text.count("could not tell others") == (3 * BEATS if is_held else 0)
 
 
 def test_one_file_has_one_owner_for_each_process(tmp_path: Path) -> None:
