@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import threading
 import time
+from array import array
 from collections.abc import Callable, Container, Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from logging import DEBUG, ERROR, INFO, WARNING
 from math import inf
-from typing import Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from understudy.actors.run_view.progress import Report
 from understudy.actors.run_view.shown_turn import ShownTurn
@@ -34,6 +36,9 @@ from understudy.vocabulary.runs.outcomes import (
 )
 
 TurnBegan: TypeAlias = int
+
+# One for all runs: a process has thousands that wait, and the garbage collector looks at each object.
+NOTHING: frozenset[Any] = frozenset()
 
 
 class Diverged(int):
@@ -215,11 +220,11 @@ class RunLog:
         self.asked_before: tuple[int, int] = (0, 0)
         """A turn that processes before this one may have shown, and after how many attempts it is asked again here. Set before
         the run goes on."""
-        self.begun_before: set[int | str] = set()
+        self.begun_before: AbstractSet[int | str] = NOTHING
         """Turns, calls and runs inside that a process before has told to begin, and not to end. Set before the run goes on."""
         self.ends_at = 0.0
         """When the run ended, as its store was told, on the monotonic clock; 0 if it was told nothing."""
-        self.told_before: set[int] = set()
+        self.told_before: AbstractSet[int] = NOTHING
         """The places of facts that a process before has told: they make no event here, and have no number."""
         self.ending_of_child: Callable[[ChildBegan], Outcome[object] | BaseException] = _cancelled
         """Returns the ending of a child that the end of this run cuts off. Set before a child begins."""
@@ -231,13 +236,13 @@ class RunLog:
         """How many facts readers may see: the store has no others, and a process that goes on may tell others in their place."""
         self._flush: Callable[[], object] | None = None
         """Has the facts that readers wait for be stored soon; None if they are told at once."""
-        self.times: list[float] = []
+        self.times = array("d")
         """When each fact was noted, on the monotonic clock; it has the time before `facts` has the fact."""
         self._showing: ShownTurn | None = None
         """The turn that readers are shown, until it is told as a whole or taken back."""
         self._open_children: dict[str, ChildBegan] = {}
         """Run id -> the beginning of each child whose end was not told."""
-        self._held: list[RunLogEntry] = []
+        self._held: tuple[RunLogEntry, ...] = ()
         """Retries that a model reported while its turn was shown. They follow the turn's text: otherwise the numbers of its deltas
         would depend on how fast a reader is."""
         self._ended = False
@@ -274,11 +279,11 @@ class RunLog:
             self._showing = None
             self._add_held()
         if self._showing is not None and isinstance(fact, Retried):
-            self._held.append(fact)
+            self._held += (fact,)
             return
         if self.begun_before and (key := _key_of(fact)) in self.begun_before:
-            self.begun_before.discard(key)
-            self.told_before.add(len(self.facts))
+            self.begun_before -= {key}
+            self.told_before |= {len(self.facts)}
         self.times.append(time.monotonic())
         self.facts.append(fact)
 
@@ -309,9 +314,9 @@ class RunLog:
 
     def _add_held(self) -> None:
         if self._held:
-            self.times += [time.monotonic()] * len(self._held)
+            self.times.extend([time.monotonic()] * len(self._held))
             self.facts += self._held
-            self._held.clear()
+            self._held = ()
 
     def seal(self) -> None:
         """Take nothing more but the ending: its number is about to be written."""

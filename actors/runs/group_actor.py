@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from understudy.actors.run_view.errors import timed_out
-from understudy.actors.threads.pool import here, run_next_here
+from understudy.actors.threads.pool import here, of_thread, run_next_here
 from understudy.errors import UnderstudyError
 from understudy.orchestration.group.children import ChildOrder
 from understudy.orchestration.group.group_run import GroupDone
@@ -37,7 +37,7 @@ from .group_children import Inside
 from .group_record import GroupRunRecord
 from .outcomes import end_done, end_failed, end_paused
 from .ownership import Stale
-from .turns import START, TIME_UP, RunMailbox, RunTurns, of_thread
+from .turns import START, TIME_UP, RunMailbox, RunTurns
 from .works import SAID, Events, RunWork
 
 NEWS = "news"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from math import inf
+from typing import Protocol
 
 from understudy.actors.run_view.errors import named
 from understudy.actors.run_view.log import ChildBegan
@@ -22,29 +23,37 @@ from .error_facts import describe
 from .record import RunRecord
 
 
+class Around(Protocol):
+    """The run around others."""
+
+    def child_ended(self, position: int) -> object:
+        """Hear that a child is over; on the thread that ended it."""
+        ...
+
+
 class Inside:
     """One run inside of a run.
 
     Args:
         record: the run.
         fact: the log entry of its start.
-        tell: tells the run around it which position is over.
+        around: is told that it is over.
 
     Attributes:
         launched: whether it began. A stay that crashes before that leaves it to the next one to begin it anew.
     """
 
-    __slots__ = ("_tell", "fact", "launched", "record")
+    __slots__ = ("_around", "fact", "launched", "record")
 
-    def __init__(self, record: RunRecord, fact: ChildBegan, tell: Callable[[int], object]) -> None:
+    def __init__(self, record: RunRecord, fact: ChildBegan, around: Around) -> None:
         self.record = record
         self.fact = fact
         self.launched = False
-        self._tell = tell
+        self._around = around
 
     def ended(self) -> None:
         """Tell the run around it that it is over; on the thread that ended it."""
-        self._tell(self.fact.position)
+        self._around.child_ended(self.fact.position)
 
 
 @dataclass(slots=True)

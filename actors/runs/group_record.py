@@ -286,7 +286,7 @@ class GroupRunRecord(RunRecord):
         """Note a child that is about to begin."""
         task = self.task_at(position)
         fact = ChildBegan(position, child.runner.id, child.run_id, "" if task is None else task.name, child.log)
-        inside = Inside(child, fact, self.child_ended)
+        inside = Inside(child, fact, self)
         self.waits.join(child.link)
         with self.lock:
             held = self.is_held_at(epoch)

@@ -90,8 +90,8 @@ class AgentRunActor(WorkingRun):
         """The work under way; calls made together are in `_calls`."""
         self._calls: dict[str, Call] = {}
         """Calls of the round that have begun and are not over."""
-        self._line: list[ToolCall] = []
-        """Calls of the round that wait for one of the places; the next one is the last."""
+        self._line: tuple[ToolCall, ...] = ()
+        """Calls of the round that wait for one of the places; the next one is the first."""
         self._due: CallDeadlines | None = None
         """Until when each call of the round may take."""
         self._fault: UnderstudyError | None = None
@@ -104,7 +104,7 @@ class AgentRunActor(WorkingRun):
         """The answer of the last turn, if it had one to check."""
         self._has_news = False
         """Whether there are results that the journal does not have."""
-        self._told: list[ToolCall] = []
+        self._told: Sequence[ToolCall] = ()
         """Calls that are due, of which the journal knows that they begin."""
         self._asks_of_doubt = True
         """Whether the tools of calls in doubt are to be asked in this stay."""
@@ -130,7 +130,7 @@ class AgentRunActor(WorkingRun):
         elif isinstance(message, Call):
             self._take_call(message)
         elif message is START:
-            self._work, self._told, self._asks_of_doubt = None, [], True  # the work crashed, or took too long
+            self._work, self._told, self._asks_of_doubt = None, (), True  # the work crashed, or took too long
             self._has_news = self.has_unwritten  # the result of a call that took too long
             if self.machine is not None:  # a person's answers and raised limits were fed before the run goes on
                 self.state.go_on_with(self.machine)
@@ -177,7 +177,7 @@ class AgentRunActor(WorkingRun):
         """Return what writes the journal before the next work begins, if there is anything to write."""
         if kind == "call":
             calls = self._calls_due()
-            if calls == self._told:
+            if calls == [*self._told]:
                 return None
             for call in calls:
                 # A transactional call without a result did not happen, so it is never in doubt.
@@ -233,7 +233,7 @@ class AgentRunActor(WorkingRun):
             self.step_order = self.step_check = None
         try:
             if type(work) is Write:  # not isinstance, which takes long for an abstract class
-                self._told, self._has_news = list(work.begins), False
+                self._told, self._has_news = work.begins, False
             elif type(work) is MakeCall:
                 if work.made is None:  # no seat is free: the call stands in line for one
                     return self._make_calls()
@@ -337,13 +337,13 @@ class AgentRunActor(WorkingRun):
         self.doing = f"running tool {calls[0].name}" if len(calls) == 1 else f"running {len(calls)} tools"
         self.step_since = time.monotonic()
         self._executed, self._fault, self._due = {}, None, CallDeadlines()
-        self._line = calls[::-1]
+        self._line = tuple(calls)
         if self._forget is None:
             self._forget = self.scope.on_cancel_at_once(self._give_up)
         try:
             self._fill()
         except BaseException:  # none may go on behind the back of whoever goes on with the run
-            begun, self._calls, self._line = list(self._calls.values()), {}, []
+            begun, self._calls, self._line = list(self._calls.values()), {}, ()
             give_up(begun, cancelled(self))
             raise
 
@@ -359,7 +359,8 @@ class AgentRunActor(WorkingRun):
         """Begin calls for as long as there are places for them."""
         limit = self.agent.max_parallel_calls
         while self._line and (limit is None or len(self._calls) < limit):
-            self._begin_call(self._new_call(self._line.pop()))
+            call, self._line = self._line[0], self._line[1:]
+            self._begin_call(self._new_call(call))
 
     def _begin_call(self, call: Call) -> None:
         order = call.order
@@ -436,8 +437,8 @@ class AgentRunActor(WorkingRun):
 
     def _end_early(self, why: UnderstudyError) -> None:
         """Wait for no more calls of the round."""
-        line, self._line = self._line, []
-        for each in reversed(line):
+        line, self._line = self._line, ()
+        for each in line:
             call = self._new_call(each)
             call.give_up(why)
             self._note_over(call)
@@ -504,7 +505,7 @@ class AgentRunActor(WorkingRun):
 
     def let_go_of_works(self, cancels: bool) -> None:
         self._work = None
-        self._line = []
+        self._line = ()
         if self._forget is None and not self._calls:
             return
         # Else the scope gives the calls up; it does so once, and may have done it for a scope around it, before this tie was kept.

@@ -15,7 +15,7 @@ from threading import get_ident
 from understudy.actors.run_view.errors import safely
 from understudy.actors.run_view.log import RunLines, RunLogEntry, tell_late_work
 from understudy.actors.threads.alarms import Alarm, ring_at
-from understudy.actors.threads.pool import run_next_here, start_next_thread, submit
+from understudy.actors.threads.pool import of_thread, run_next_here, start_next_thread, submit
 from understudy.diagnostics import held_here
 from understudy.errors import UnderstudyError
 from understudy.vocabulary.runs.handles import RunPhase
@@ -25,15 +25,6 @@ from .ownership import InHand
 from .record import NO_CONTEXT, RunRecord
 
 START, TIME_UP = "start", "time is up"
-
-
-class _OfThread(threading.local):
-    def __init__(self) -> None:
-        self.after: list[Callable[[], object]] = []
-        """What the thread does once it is at a message no more, because code of users may run there."""
-
-
-of_thread = _OfThread()
 
 
 class RunMailbox:

@@ -10,6 +10,7 @@ import contextlib
 import logging
 import threading
 from collections import deque
+from collections.abc import Callable
 from itertools import count
 from typing import Protocol
 
@@ -94,7 +95,7 @@ class PoolThread:
         thread.start()
 
     def _run(self) -> None:
-        _here.thread = self
+        of_thread.thread = self
         self._pool.arrived()
         while (work := self._next_work()) is not None:
             try:
@@ -113,11 +114,16 @@ class PoolThread:
         return work
 
 
-class _Here(threading.local):
+class _OfThread(threading.local):
+    """What the runtime keeps for each thread; one class, for each that a thread uses costs it three objects."""
+
     thread: PoolThread | None = None
+    """The thread itself, if it is of the pool."""
+    after: list[Callable[[], object]] = []  # noqa: RUF012 - none is added here: see `RunTurns`
+    """What the thread does once it is at a message of a run no more, because code of users may run there."""
 
 
-_here = _Here()
+of_thread = _OfThread()
 
 
 class ThreadPool:
@@ -240,7 +246,7 @@ def run_next_here(cell: Runnable) -> None:
 
     Only for work that is about to end: until then the cell waits.
     """
-    thread = _here.thread
+    thread = of_thread.thread
     if thread is None or thread.next is not None:
         submit(cell)
     else:
@@ -249,17 +255,17 @@ def run_next_here(cell: Runnable) -> None:
 
 def on_a_pool_thread() -> bool:
     """Whether the calling thread belongs to the runtime, and so must not wait for room in a mailbox."""
-    return _here.thread is not None
+    return of_thread.thread is not None
 
 
 def here() -> PoolThread | None:
     """Return the pool thread that calls this, or None on any other thread."""
-    return _here.thread
+    return of_thread.thread
 
 
 def start_next_thread() -> None:
     """Have another thread take the next work of the calling one, whose present work goes on for longer than it seemed."""
-    thread = _here.thread
+    thread = of_thread.thread
     if thread is not None and thread.next is not None:
         with contextlib.suppress(RuntimeError):  # no other thread can be had: this one keeps it
             pool.submit(thread.next)
@@ -270,7 +276,7 @@ def forget_threads() -> None:
     """Begin anew in a forked child, where the parent's threads do not exist."""
     global pool
     pool = ThreadPool()
-    _here.thread = None
+    of_thread.thread = None
 
 
 at_fork(Stage.THREADS, forget_threads)

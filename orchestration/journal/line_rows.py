@@ -21,7 +21,6 @@ from understudy.orchestration.runs.lines import Entry, line_of, text_of
 from understudy.orchestration.runs.state import AgentLineState
 from understudy.vocabulary.context.account import add, grown
 from understudy.vocabulary.context.budget import Spending
-from understudy.vocabulary.context.overlays import SessionOverlay
 
 from .rows import DEFINITION, LINE, JournalRow
 
@@ -126,7 +125,7 @@ def stored_line(rows: Rows) -> StoredLine:
             times.append(at)
         if number:
             next_event = int(number)
-            state.session = SessionOverlay({})  # the row of the session has what was changed by now
+            state.forget_session()  # its row has what was changed by now
     if state.machine is None:
         raise ValueError("not a line of events: it does not begin with a run")
     state.account.add_seconds(max(0.0, times[-1] - times[0]))

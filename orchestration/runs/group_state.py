@@ -115,12 +115,14 @@ class GroupLineState(LineState):
         else:
             self._follow((SequenceRun if definition.merge is None else ParallelRun)(definition, event.input))
         self.accepted = event
-        self.session.lay_under(event.session)
+        if event.session:
+            self.session.lay_under(event.session)
         self.account = Tally(Spending(budget=event.budget))
         self.account.keep_in(self._running().state.spending)
 
     def _open(self, event: Opened) -> None:
-        self.session.lay_under(event.session)
+        if event.session:
+            self.session.lay_under(event.session)
 
     def _migrated(self, event: Migrated) -> None:
         self._load(event.definition, event.state)

@@ -108,7 +108,7 @@ class LineState(ABC):
         self._has_begun = False
         self.accepted: Accepted | None = None
         self.account: Account = _BEFORE
-        self.session = SessionOverlay({})
+        self._session: SessionOverlay | None = None  # most runs have none, and thousands may wait
         self.children: dict[str, str] = {}
         """Place -> the line of the run that is under way there."""
         self.begun: dict[str, ChildBegan] = {}
@@ -122,6 +122,17 @@ class LineState(ABC):
         """What requests show of a long conversation; its news are those of the last event."""
         self.stays = 1
         """How many stays the run had; each takeover begins one."""
+
+    @property
+    def session(self) -> SessionOverlay:
+        """The run's view of the session."""
+        if self._session is None:
+            self._session = SessionOverlay({})
+        return self._session
+
+    def forget_session(self) -> None:
+        """Begin with an empty view of the session: somebody else knows what the events have changed."""
+        self._session = None
 
     @abstractmethod
     def due(self) -> list[Due]:
@@ -195,10 +206,10 @@ class LineState(ABC):
         """Show what others changed of the session: it counts as what the run began with, and hides its own changes."""
         before, gone = self.session, frozenset(others.removed)
         below = {key: value for key, value in before.below.items() if key not in gone}
-        self.session = SessionOverlay({**below, **others.values})
+        self._session = seen = SessionOverlay({**below, **others.values})
         hidden = gone | others.values.keys()
-        self.session.changes = {key: value for key, value in before.changes.items() if key not in hidden}
-        self.session.removed = before.removed - hidden
+        seen.changes = {key: value for key, value in before.changes.items() if key not in hidden}
+        seen.removed = before.removed - hidden
 
     def end(self, event: Ended | Failed) -> None:
         self.ended = event
@@ -372,7 +383,8 @@ class AgentLineState(LineState):
         if self._live is None:
             self.account = Tally(Spending(budget=narrowed(self.definition.budget, event.budget)))
         self.accepted = event
-        self.session.lay_under(event.session)
+        if event.session:
+            self.session.lay_under(event.session)
 
     def _open_run(self, event: Opened) -> None:
         if self.accepted is None or self.machine is not None:
