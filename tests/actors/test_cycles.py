@@ -547,7 +547,11 @@ def test_a_reader_of_the_events_of_its_own_run_is_refused_at_its_first_wait(
 def test_a_reader_of_the_events_of_a_run_above_its_own_is_refused_and_one_of_a_run_inside_is_not() -> None:
     above, caught, told = Promise(), Caught(), list[us.Event]()
 
+    def waits_for_the_tool() -> bool:
+        return bool(told) and isinstance(told[-1], us.ToolStarted) and len(graph) == 1
+
     def read_above() -> str:
+        eventually(waits_for_the_tool, "outer waits for inner")  # before that the wait of inner closes no circle
         with caught:
             list(above.handle.events())
         return "refused"

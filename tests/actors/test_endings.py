@@ -245,7 +245,9 @@ def waits_for_its_end() -> str:
     scope = us.current_scope()
     assert scope is not None
     ended = threading.Event()
-    scope.on_cancel(ended.set)  # not `scope.sleep`, which raises at once for a wait beyond the deadline: the model would go on
+    scope.on_cancel(
+        ended.set
+    )  # not `scope.sleep`, which raises at once for a wait beyond the deadline: the model would go on
     ended.wait(WAIT)
     return "waited"
 
