@@ -244,10 +244,8 @@ def waits_for_its_end() -> str:
     """Wait until nobody wants the answer."""
     scope = us.current_scope()
     assert scope is not None
-    ended = threading.Event()
-    scope.on_cancel(
-        ended.set
-    )  # not `scope.sleep`, which raises at once for a wait beyond the deadline: the model would go on
+    ended = threading.Event()  # `scope.sleep` raises at once for a wait beyond the deadline, and the model would go on
+    scope.on_cancel(ended.set)
     ended.wait(WAIT)
     return "waited"
 
