@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import weakref
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
@@ -21,6 +22,7 @@ from .run_owners import RunOwners, Standing
 BEATS = 5  # In the time of a lease.
 AGAIN = 0.5  # Seconds, at most, from a beat that failed to the next one.
 LONGEST = 60.0  # Seconds between two beats, however long the lease is.
+A_LOOK = 0.05  # Seconds for which the end of the thread is waited for before a look whether another run has come.
 LINGER = 10.0  # Seconds for which the thread waits for another run; it does not beat meanwhile.
 
 
@@ -53,6 +55,8 @@ class Heartbeat:
         self._is_failing = False
         self._beaten_as = ""
         """The name under which the process has beaten, and not removed its row since."""
+        self._row = ""
+        """The name that the row of this process has, if there may be one."""
         self._is_first = threading.Lock()
         """Held by the thread whose transaction has the first beat: the beats of several would be in each other's way."""
 
@@ -81,6 +85,7 @@ class Heartbeat:
             yield None
             return
         try:
+            self._row = name
             yield partial(self._owners.beat_in, owner=name, lease=self._lease)
             self._beaten_as = name
         finally:
@@ -92,11 +97,18 @@ class Heartbeat:
         if self._is_resting and not self._driven:
             self._wake.set()
 
-    def rest(self) -> None:
-        """End the thread at once if the process drives no run, or with the last one: a system has stopped. Does not block."""
+    def rest(self, until: float) -> None:
+        """End the thread at once if the process drives no run, or with the last one: a system has stopped.
+
+        Without runs it waits for the last write, until a moment on the monotonic clock: the folder may go next.
+        """
         self._is_resting = True
-        if not self._driven:
-            self._wake.set()
+        thread = self._thread
+        if self._driven or thread is None:
+            return
+        self._wake.set()
+        while thread.is_alive() and not self._driven and (left := until - time.monotonic()) > 0:
+            thread.join(min(left, A_LOOK))
 
     def _start(self) -> None:
         with self._lock:
@@ -137,7 +149,7 @@ class Heartbeat:
         """Beat once, and return the pause before the next beat. A failure is logged, once until a beat succeeds."""
         driven = [(run, number) for run in list(self._driven) if isinstance(run, RunJournal) and (number := run.number)]
         try:
-            name = self._locks.name()
+            name = self._row = self._locks.name()
             found = self._owners.beat(name, self._lease, [number for _, number in driven])
         except BaseException as error:  # whatever it is: without beats, others take the runs
             if not self._is_failing:
@@ -167,8 +179,9 @@ class Heartbeat:
             if self._is_on:
                 return False
             self._beaten_as = ""
-        with suppress(StoreError):
-            self._owners.remove(self._locks.name())
+        if self._row:  # not asked of the locks: they would make a folder anew that somebody removes
+            with suppress(StoreError):
+                self._owners.remove(self._row)
         return True
 
 

@@ -108,9 +108,12 @@ class RunJournals:
         self._driven.remove(journal)
         self._heartbeat.leave(journal)
 
-    def rest(self) -> None:
-        """Beat no longer than for the runs that this process drives, because the system has stopped. Does not block."""
-        self._heartbeat.rest()
+    def rest(self, until: float) -> None:
+        """Beat no longer than for the runs that this process drives, because the system has stopped.
+
+        Waits for the last write, until a moment on the monotonic clock.
+        """
+        self._heartbeat.rest(until)
 
     def left(self) -> list[StoredRun]:
         """Return the runs of this system that nobody drives: their process died, or its store failed."""

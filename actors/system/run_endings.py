@@ -108,10 +108,10 @@ class Journaling:
             raise _needs_journal(what)
         return self._maps
 
-    def rest(self) -> None:
-        """Keep no thread beyond the runs in flight, for no other one comes."""
+    def rest(self, until: float) -> None:
+        """Keep no thread beyond the runs in flight, for no other one comes; waits as `RunJournals.rest` does."""
         if self.journals is not None:
-            self.journals.rest()
+            self.journals.rest(until)
 
     def begin(self, record: RunRecord, also: Callable[[Sql], bool] | None = None) -> None:
         """Accept a run that is about to begin, if it has a journal. Blocks for the store.

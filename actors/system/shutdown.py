@@ -38,7 +38,7 @@ def shut_down(
     runs.late_saves.wait(late)
     runs.journaling.late_ends.wait(late)
     runs.journaling.late_ends.leave()
-    runs.journaling.rest()
+    runs.journaling.rest(late)
     events.finish(deadline)
     return (*cancelled, *[cell.address for cell in hanging])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -404,8 +405,9 @@ def test_a_thread_that_follows_another_one_beats_after_the_removal_of_the_row(
     stage.beating.keep_for(3600.0)  # no second beat in this test
     run = object()
     stage.beating.drive(run)
+    stage.beating.beat()
     stage.beating.leave(run)
-    stage.beating.rest()
+    stage.beating.rest(0.0)
     assert gate.entered.wait(WAIT)
     (before,) = beating_threads()
 
@@ -415,7 +417,40 @@ def test_a_thread_that_follows_another_one_beats_after_the_removal_of_the_row(
 
     eventually(lambda: beats_in(stage.database) == [0], "the second thread beats")
     stage.beating.leave(run)
-    stage.beating.rest()
+    stage.beating.rest(0.0)
+
+
+def test_a_stopped_system_has_written_its_last_word_so_that_its_folder_can_be_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removed, remove = [], RunOwners.remove
+
+    def late(owners: RunOwners, owner: str) -> None:
+        threading.Event().wait(0.1)  # a store that takes its time
+        removed.append(owner)
+        remove(owners, owner)
+
+    monkeypatch.setattr(RunOwners, "remove", late)
+    agent = us.Agent("clerk", model=us.FunctionModel(lambda _: says("done")))
+
+    with us.ActorSystem("shop", store=f"sqlite:///{tmp_path}/runs.db") as system:
+        agent.run("go", system=system)
+
+    assert len(removed) == 1
+    assert not beating_threads()
+
+
+def test_the_last_word_of_a_process_makes_no_lock_file(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = object()
+    stage.beating.drive(run)
+    eventually(lambda: beats_in(stage.database) != [], "it beats")
+    monkeypatch.delattr(Names, "name")  # whoever asks fails
+
+    stage.beating.leave(run)
+    stage.beating.rest(time.monotonic() + WAIT)
+
+    assert not beating_threads()
+    assert beats_in(stage.database) == []
 
 
 def test_the_rows_of_owners_that_are_gone_go_with_the_first_beat_of_another(tmp_path: Path) -> None:
@@ -444,7 +479,7 @@ def test_a_process_beats_on_if_it_cannot_remove_the_rows_of_owners_that_are_gone
 
     eventually(lambda: sum(beats_in(stage.database)) >= 2, "it beats")
     stage.beating.leave(run)
-    stage.beating.rest()
+    stage.beating.rest(0.0)
     eventually(lambda: not beating_threads(), "its thread has ended")
 
 
