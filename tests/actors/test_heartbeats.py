@@ -417,7 +417,7 @@ def test_a_thread_that_follows_another_one_beats_after_the_removal_of_the_row(
 
     eventually(lambda: beats_in(stage.database) == [0], "the second thread beats")
     stage.beating.leave(run)
-    stage.beating.rest(0.0)
+    stage.beating.rest(time.monotonic() + WAIT)
 
 
 def test_a_stopped_system_has_written_its_last_word_so_that_its_folder_can_be_removed(
