@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from understudy.actors.stores.database import Sql
 from understudy.actors.stores.events.rows import note_cancelled
@@ -19,13 +19,13 @@ from understudy.actors.threads.run_elsewhere import run_elsewhere
 from understudy.errors import LeaseLost, StoreError
 from understudy.orchestration.journal.rows import DEFINITION, SAVED, JournalRow, SavedValue
 from understudy.vocabulary.context.account import Account
+from understudy.vocabulary.messages import JsonValue
 
 from .run_owners import Standing
 from .unwritten_line import UnwrittenLine
 
 if TYPE_CHECKING:
     from understudy.actors.run_view.event_count import EventCount
-    from understudy.orchestration.saving.saved_run import SavedRun
 
     from .kept_events import KeptEvents
 
@@ -317,6 +317,17 @@ class _Flush:
         self._part.is_flushing = False
 
 
+class Beside(NamedTuple):
+    """What the row of a run has that may change while it is under way."""
+
+    below: Mapping[str, JsonValue]
+    """The session without the changes of the run."""
+    revision: int
+    seen: Mapping[str, int]
+    unsaved: Sequence[str]
+    began_with: Mapping[str, tuple[JsonValue, ...]]
+
+
 class JournalPart:
     """The part of one run in the journal.
 
@@ -331,7 +342,7 @@ class JournalPart:
         "_closed",
         "_inside",
         "_sent",
-        "bare_revision",
+        "beside",
         "events",
         "is_flushing",
         "journal",
@@ -339,8 +350,6 @@ class JournalPart:
         "line",
         "lock",
         "path",
-        "run",
-        "session",
         "texts",
     )
 
@@ -354,12 +363,8 @@ class JournalPart:
         """Counts the events of the run; made when its first rows are."""
         self.kept: KeptEvents | None = None
         """Tells the events of the run, if they are kept."""
-        self.run: SavedRun | None = None
-        """Who runs, as it was written."""
-        self.bare_revision: int | None = None
-        """The revision of the run when it was written without a session; None if it has one, or before it was written."""
-        self.session = ""
-        """The text of the session as it was written."""
+        self.beside: Beside | None = None
+        """What was written beside the line."""
         self.texts: dict[str, str] = {}
         """Id of each artifact that was written -> its text."""
         self._account = account

@@ -1,4 +1,4 @@
-"""What a record writes into its journal beside its machine: who runs, the session and the artifacts."""
+"""What a record writes into its journal beside its line: who runs, what the session began with, and the artifacts."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from understudy.actors.run_view.event_count import EventCount
 from understudy.actors.run_view.log import RunLog
-from understudy.orchestration.journal.rows import ARTIFACT, RUN, SESSION, JournalRow
+from understudy.orchestration.journal.rows import ARTIFACT, RUN, JournalRow
 from understudy.orchestration.runs.events import Changes, ResultCame
 from understudy.vocabulary.checks import not_json
 from understudy.vocabulary.context.artifacts import Artifacts
 from understudy.vocabulary.context.overlays import SessionOverlay, lasting
+from understudy.vocabulary.context.session_values import SessionValues
 
-from .run_journal import JournalPart
+from .run_journal import Beside, JournalPart
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from understudy.orchestration.definitions.port import RunOptions
     from understudy.orchestration.definitions.runner import Runner
     from understudy.vocabulary.messages import JsonValue, ToolResult
-
-
-EMPTY = "{}"
 
 
 class KnownValues(Protocol):
@@ -66,24 +64,27 @@ def run_rows(run: JournaledRun, part: JournalPart) -> list[JournalRow]:
     Raises:
         TypeError: JSON cannot carry a value of the session.
     """
-    if _is_bare(run) and part.bare_revision == run.revision:
-        return artifact_rows(run, part)
+    stored, session = run.stored, run.session
+    seen = {} if stored is None else dict(stored.versions)
+    unsaved = () if stored is None else tuple(sorted(stored.unsaved))
+    began_with = session.began_with() if run.is_inner and session.is_changed else {}
+    beside = Beside(session.below, run.revision, seen, unsaved, began_with)
+    rows = artifact_rows(run, part)
+    if beside == part.beside:
+        return rows
     from understudy.orchestration.saving.saved_run import SavedRun
 
-    changes, removed = run.session.lasting_changes()
-    values = changes if run.is_inner else lasting(run.session)
-    unsaved: set[str] = set()
-    if run.stored is not None and not run.is_inner:
-        unsaved = {*run.stored.unsaved, *changes, *removed}
+    values = SessionValues() if run.is_inner else lasting(session.below)
+    check_session(run.run_id, values)
     saved = SavedRun(
         run_id=run.run_id,
         runner_id=run.runner.id,
         input=run.input_text,
         machine="",
-        removed=tuple(sorted(removed)) if run.is_inner else (),
-        began_with=run.session.began_with() if run.is_inner else {},
-        seen={} if run.stored is None else dict(run.stored.versions),
-        unsaved=tuple(sorted(unsaved)),
+        session=values,
+        began_with=began_with,
+        seen=seen,
+        unsaved=unsaved,
         user_id=run.options.user_id,
         conversation_id=run.options.conversation_id,
         own_history=run.options.history is not None,
@@ -92,19 +93,8 @@ def run_rows(run: JournaledRun, part: JournalPart) -> list[JournalRow]:
         of_map=run.options.of_map,
         keeps_events=run.keeps_events,
     )
-    rows = [*_session(run.run_id, values, part), *artifact_rows(run, part)]
-    if saved != part.run:
-        rows.append(JournalRow(RUN, "", saved.to_json()))
-        part.run = saved
-    part.bare_revision = run.revision if _is_bare(run) else None
-    return rows
-
-
-def _is_bare(run: JournaledRun) -> bool:
-    """Whether a run, as most, has no session: then its rows say the same for as long as it is so."""
-    session, stored = run.session, run.stored
-    knows_none = stored is None or not (stored.versions or stored.unsaved)
-    return knows_none and not session.is_changed and (run.is_inner or session.is_empty)
+    part.beside = beside
+    return [JournalRow(RUN, "", saved.to_json()), *rows]
 
 
 def next_event(run: JournaledRun, part: JournalPart) -> int:
@@ -123,28 +113,18 @@ def early_result(run: JournaledRun, result: ToolResult, changes: SessionOverlay 
     if changes is None or not changes.is_changed:
         return ResultCame(result)
     values, removed = changes.lasting_changes()
-    _check(run.run_id, values)
+    check_session(run.run_id, values)
     return ResultCame(result, Changes(values, tuple(sorted(removed))) if values or removed else None)
 
 
-def _check(run_id: str, values: Mapping[str, JsonValue]) -> None:
+def check_session(run_id: str, values: Mapping[str, JsonValue]) -> None:
+    """Raise `TypeError` if JSON cannot carry values of the session of a run."""
     strange = not_json(values, "session")
     if strange:
         raise TypeError(
             f"run {run_id}: {strange}, which JSON cannot carry, and the run has a journal; name the key 'temp:…', or make "
             "the system with journal=False"
         )
-
-
-def _session(run_id: str, values: Mapping[str, JsonValue], part: JournalPart) -> list[JournalRow]:
-    if not values and part.session == EMPTY:
-        return []
-    _check(run_id, values)
-    text = json.dumps(values)
-    if text == part.session:
-        return []
-    part.session = text
-    return [JournalRow(SESSION, "", text)]
 
 
 def artifact_rows(run: JournaledRun, part: JournalPart) -> list[JournalRow]:

@@ -47,8 +47,8 @@ class UnwrittenLine:
         self._first = 0
         """The place of the first event that is not written."""
         self._told: list[Told] = []
-        self._early: set[str] = set()
-        """Calls whose results the line has, and the run has not taken."""
+        self._early: dict[str, ResultCame] = {}
+        """Call -> its result that the line has, and the run has not taken."""
         self._has_begun = False
 
     @property
@@ -69,6 +69,8 @@ class UnwrittenLine:
         """Add an event that `apply` has the state of the run take. What `apply` raises leaves no trace of the event."""
         if not self._has_begun:
             self.begin(first)
+        if self._early and isinstance(event, ResultCame):
+            event = self._early.get(event.result.call_id, event)  # with what the call changed in the session
         apply(event)
         self.tell(event)
 
@@ -76,14 +78,14 @@ class UnwrittenLine:
         """Add an event that the run has taken; nothing for a result that the line has already."""
         if self._early:
             if isinstance(event, ResultCame) and event.result.call_id in self._early:
-                return self._early.discard(event.result.call_id)
+                del self._early[event.result.call_id]
+                return
             if isinstance(event, TurnBegan):  # ids of calls come again
                 self._early.clear()
         told: Spent | None = getattr(event, "spent", None)
         if told is not None and (spent := self._spent()) is not told and spent != told:
             event = replace(cast(Charged, event), spent=spent)
         self._told.append((time.time(), event))
-        return None
 
     def _spent(self) -> Spent:
         """Return what the next event tells."""
@@ -122,7 +124,7 @@ class UnwrittenLine:
     def written(self, count: int, early: ResultCame | None = None) -> None:
         """Note that the rows of so many events are in the journal, the last of them `early`, which was not told, if it is given."""
         if early is not None:
-            self._early.add(early.result.call_id)
+            self._early[early.result.call_id] = early
             self._told.insert(count - 1, (0.0, early))
         del self._told[:count]
         self._first += count

@@ -182,6 +182,10 @@ class AgentRunRecord(RunRecord):
         return self.machine.to_json()
 
     @property
+    def line_state(self) -> AgentLineState:
+        return self.state
+
+    @property
     def definition(self) -> RunSpec:
         return self.agent.run_spec
 

@@ -143,6 +143,10 @@ class GroupRunRecord(RunRecord):
             self.journal.line.take(event, self.state.apply, self.first_event)
 
     @property
+    def line_state(self) -> GroupLineState:
+        return self.state
+
+    @property
     def definition(self) -> GroupSpec:
         return self.machine.spec
 

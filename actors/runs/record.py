@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from understudy.orchestration.journal.rows import JournalRow
     from understudy.orchestration.runs.definitions import Definition
     from understudy.orchestration.runs.events import RunEvent
+    from understudy.orchestration.runs.state import LineState
 
 T = TypeVar("T")
 
@@ -200,6 +201,11 @@ class RunRecord(Ownership, ABC):
         Raises:
             Exception: the event does not fit; nothing has changed.
         """
+
+    @property
+    @abstractmethod
+    def line_state(self) -> LineState:
+        """What the events of this stay have come to."""
 
     @property
     @abstractmethod
@@ -415,9 +421,13 @@ class RunRecord(Ownership, ABC):
         Raises:
             TypeError: JSON cannot carry a value of the session.
         """
-        from understudy.actors.journal.run_rows import next_event, run_rows  # loads pydantic
+        from understudy.actors.journal.run_rows import check_session, next_event, run_rows  # loads pydantic
 
         part.line.begin(self.first_event)
+        changed = self.line_state.unsaid(self.session)
+        if changed is not None:
+            check_session(self.run_id, changed.changes.values)
+            part.line.take(changed, self.line_state.apply, self.first_event)
         rows, count = part.line.rows(self.definition, next_event(self, part))
         return [*rows, *run_rows(self, part)], count
 

@@ -187,7 +187,7 @@ class WritesFirst(Protocol):
         ...
 
 
-SCHEMA = 5
+SCHEMA = 6
 """The version of the tables of a store. Nothing converts those of another one, and such a store is refused."""
 
 

@@ -2,7 +2,7 @@
 
 A stay begins its line anew, with the run as it was accepted or with its state then. Each append is a row: the number of the
 next public event, and the events. The result of a call that is done while others of its round run is appended early, without
-such a number and without the row of the session: it has what the call changed there. All other appends are whole.
+such a number: it has what the call changed in the session. All other appends are whole.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class StoredLine(NamedTuple):
 
     @property
     def changes(self) -> Changes:
-        """What calls changed in the session that its row does not have."""
+        """What was changed in the session since the stay began."""
         session = self.state.session
         return Changes(dict(session.changes), tuple(sorted(session.removed)))
 
@@ -125,7 +125,6 @@ def stored_line(rows: Rows) -> StoredLine:
             times.append(at)
         if number:
             next_event = int(number)
-            state.forget_session()  # its row has what was changed by now
     if state.machine is None:
         raise ValueError("not a line of events: it does not begin with a run")
     state.account.add_seconds(max(0.0, times[-1] - times[0]))

@@ -26,7 +26,7 @@ from understudy.vocabulary.runs.stored_runs import ChangedRun
 
 from .line_rows import Rows, StoredLine, put_in_doubt, stored_line, take_in
 from .places import place_of_call
-from .rows import ARTIFACT, DEFINITION, RUN, SAVED, SESSION, SavedValue
+from .rows import ARTIFACT, DEFINITION, RUN, SAVED, SavedValue
 
 Migrate: TypeAlias = Callable[[ChangedRun], str]
 """Returns the new state of a run that has another definition; raises to leave the whole run."""
@@ -79,8 +79,7 @@ def put_together(
         assert isinstance(runner, (Group, Workflow))
         machine = _group(runner, line, places, load, inside_of)
     artifacts = [Artifact(**json.loads(body)) for (kind, _), body in rows.items() if kind == ARTIFACT]
-    session = json.loads(rows[SESSION, ""])
-    saved = replace(saved, machine=machine, session=session, artifacts=tuple(artifacts), events=line.next_event)
+    saved = replace(saved, machine=machine, artifacts=tuple(artifacts), events=line.next_event)
     if line.changes != Changes():
         saved = with_changes(saved, line.changes, is_inner=bool(path))
     return without_saved(saved, json.loads(rows.get((SAVED, ""), "{}")))

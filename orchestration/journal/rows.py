@@ -8,7 +8,7 @@ from understudy.vocabulary.messages import JsonValue
 
 DEFINITION, LINE = "definition", "line"
 """What a run goes by, and what has happened in it: a row for each append."""
-RUN, SESSION, ARTIFACT, SAVED = "run", "session", "artifact", "saved"
+RUN, ARTIFACT, SAVED = "run", "artifact", "saved"
 """What stands beside the line."""
 
 

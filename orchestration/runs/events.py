@@ -552,6 +552,13 @@ class Charged(RunEvent):
 
 
 @_event
+class SessionChanged(RunEvent):
+    """What is not as the events before it say: what code of users changed in the session since, or undid."""
+
+    changes: Changes
+
+
+@_event
 class RunRuled(RunEvent):
     """A callback gave the text, or the error, with which the run ends."""
 

@@ -54,6 +54,7 @@ from .events import (
     RoundBegan,
     RunEvent,
     RunRuled,
+    SessionChanged,
     Spent,
     SummaryBegan,
     SummaryCame,
@@ -130,10 +131,6 @@ class LineState(ABC):
             self._session = SessionOverlay({})
         return self._session
 
-    def forget_session(self) -> None:
-        """Begin with an empty view of the session: somebody else knows what the events have changed."""
-        self._session = None
-
     @abstractmethod
     def due(self) -> list[Due]:
         """Return what is to be done, work that is under way included; nothing if the run is over or waits for a person."""
@@ -182,6 +179,13 @@ class LineState(ABC):
         for key in changes.removed:
             session.changes.pop(key, None)
 
+    def unsaid(self, session: SessionOverlay) -> SessionChanged | None:
+        """Return the event of what changed in the session of the run beside what the events before say; None if nothing did."""
+        if self._session is None and not session.is_changed:
+            return None
+        values, removed = session.changes_beside(self.session)
+        return SessionChanged(Changes(values, removed)) if values or removed else None
+
     def go_live(self, open_account: OpenAccount) -> None:
         """Count with an account of a live run from here on, which begins with what the events say."""
         self.account = open_account(copy_of(self.account.spending))
@@ -191,6 +195,9 @@ class LineState(ABC):
     def child_began(self, event: ChildBegan) -> None:
         self.children[event.place] = event.run
         self.begun[event.place] = event
+
+    def session_changed(self, event: SessionChanged) -> None:
+        self.lay(event.changes)
 
     def take_asked(self, event: Asked) -> None:
         self.asked = event
@@ -230,6 +237,7 @@ OF_ALL = handlers(
     (LineState.take_asked, Asked),
     (LineState.take_over, TakenOver),
     (LineState.child_began, ChildBegan),
+    (LineState.session_changed, SessionChanged),
     (LineState.end, Ended, Failed),
 )
 

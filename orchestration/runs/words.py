@@ -506,7 +506,7 @@ WORDS: Mapping[type[e.RunEvent], Row] = {
     **_silent("a map has no readers", e.InputsEnded, e.HandedOut),
     **_silent("logged where it fails, with its traceback", e.Crashed),
     **_silent("told by the end", e.Closed),
-    **_silent("told by the outcome", e.Charged),
+    **_silent("told by the outcome", e.Charged, e.SessionChanged),
 }
 """Each class of events -> what is told of it."""
 

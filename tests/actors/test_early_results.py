@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 import understudy as us
-from tests.support.journal_lines import EARLY, is_early, results_in
+from tests.support.journal_lines import EARLY, events_in, is_early, results_in
 from tests.support.killing import Effects, killed
 from tests.support.scripts import WAIT, eventually, finished, needs_approval
 from understudy.actors.runs import run_actor
 from understudy.actors.stores.runs import Claim, RunRow, RunTable
 from understudy.errors import LeaseLost, StoreError
 from understudy.orchestration.journal.rows import LINE
-from understudy.orchestration.runs.events import Changes, ResultCame
+from understudy.orchestration.runs.events import Changes, ResultCame, SessionChanged
 from understudy.testing import calls, says
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is killed after a fork")
@@ -251,7 +251,10 @@ class Commits:
         monkeypatch.setattr(RunTable, "commit", noted)
 
     def results(self) -> list[ResultCame]:
-        return results_in(row.body for row in self.rows if row.kind == LINE)
+        return results_in(self.lines())
+
+    def lines(self) -> list[str]:
+        return [row.body for row in self.rows if row.kind == LINE]
 
 
 def waiting_for(commits: Commits) -> Callable[[us.ToolContext, str], str]:
@@ -273,7 +276,27 @@ def test_each_result_is_written_once(shop: Shop, monkeypatch: pytest.MonkeyPatch
     assert outcome.session == {"a": True, "b": True}
     (early, last) = commits.results()
     assert [early.result.call_id, last.result.call_id] == ["a", "b"]
-    assert (early.changes, last.changes) == (Changes({"a": True}), None)  # the session's row has those of the last one
+    assert (early.changes, last.changes) == (Changes({"a": True}), None)
+    told = [each for each in events_in(commits.lines()) if isinstance(each, SessionChanged)]
+    assert told == [SessionChanged(Changes({"b": True}))]
+
+
+def test_a_step_writes_the_keys_that_it_changed_and_not_the_whole_session(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def act(ctx: us.ToolContext, word: str) -> str:
+        ctx.session["words"] = word
+        return word
+
+    commits = Commits(monkeypatch)
+    model = us.ScriptedModel([*[calls("act", word=word) for word in "abc"], says("done")])
+    agent = us.Agent("clerk", model=model, tools=[shop.tool(act, idempotent=False)])
+
+    agent.run("go", session={"book": "x" * 50_000, "temp:book": "x" * 50_000}, system=shop.system())
+
+    assert len([row for row in commits.rows if len(row.body) > 40_000]) == 1
+    told = [each.changes for each in events_in(commits.lines()) if isinstance(each, SessionChanged)]
+    assert told == [Changes({"words": word}) for word in "abc"]
 
 
 @pytest.mark.parametrize("error", [StoreError("the disk is full"), None])

@@ -259,7 +259,7 @@ def test_the_next_public_event_has_the_number_of_the_last_whole_append() -> None
 
 
 @pytest.mark.parametrize("ids", ["ab", "abc"])  # also if all calls of the round are done
-def test_a_change_of_an_early_result_is_read_until_the_row_of_the_session_has_it(ids: str) -> None:
+def test_a_change_of_an_early_result_is_read_until_a_later_event_says_another_one(ids: str) -> None:
     journal = at_calls(*ids, begun=ids)
     one, other = e.Changes({"k": 1, "gone": 1}), e.Changes({"k": 2}, ("gone",))
     for id, changes in (("b", other), ("a", one)):
@@ -268,10 +268,13 @@ def test_a_change_of_an_early_result_is_read_until_the_row_of_the_session_has_it
 
     assert journal.read().changes == e.Changes({"k": 2}, ("gone",))  # in call order
     assert [call.id for call in journal.loaded().in_doubt] == [*ids[2:]]
+    journal.write(5)  # the run has not taken the results
+    assert journal.read().changes == e.Changes({"k": 2}, ("gone",))
     for id in ids[2:]:
         journal.result(id)
-    journal.write(5)
-    assert journal.read().changes == e.Changes()
+    journal.tell(e.SessionChanged(e.Changes({"gone": 3}, ("k",))))
+    journal.write(6)
+    assert journal.read().changes == e.Changes({"gone": 3}, ("k",))
 
 
 def spec(size: int) -> GroupSpec:

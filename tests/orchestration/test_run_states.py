@@ -152,6 +152,18 @@ ROWS = [
         (TEN, 7, 2),
     ),
     Row(
+        "what changed in the session besides",
+        of_agent,
+        [
+            *ASKED,
+            e.SessionChanged(e.Changes({"a": 1, "b": 2})),
+            e.SessionChanged(e.Changes({"b": 3}, ("a",))),
+        ],
+        [Due("model", "1")],
+        lambda state: (dict(state.session), state.session.removed),
+        ({"b": 3}, {"a"}),
+    ),
+    Row(
         "a turn that a callback rejected",
         of_agent,
         [*ASKED, e.TurnRuled(says("No."), Ruling("judge", us.RetryWithFeedback("Be kind.")))],

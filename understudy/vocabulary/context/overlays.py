@@ -129,6 +129,24 @@ class SessionOverlay(MutableMapping[str, JsonValue]):
         """Return the changes that leave the run: copies of the values set, and keys removed."""
         return lasting(self.changes), frozenset([key for key in self.removed if not _is_temporary(key)])
 
+    def changes_beside(self, said: SessionOverlay) -> tuple[SessionValues, tuple[str, ...]]:
+        """Return the changes that leave the run and that `said`, an earlier state of them, does not have: values, and keys removed.
+
+        What was changed in `said` and is not here any more has its value of today.
+        """
+        values, removed = SessionValues(), list[str]()
+        if not self.is_changed and not said.is_changed:
+            return values, ()
+        for key in dict.fromkeys((*self.changes, *said.changes, *sorted(self.removed | said.removed))):
+            if _is_temporary(key):
+                continue
+            if key not in self:
+                if key not in said.removed:
+                    removed.append(key)
+            elif key not in said.changes or not is_same(self[key], said.changes[key]):
+                values[key] = copy_of(self[key])
+        return values, tuple(removed)
+
     def take_temporary(self, earlier: SessionOverlay, hidden: Container[str] = ()) -> None:
         """Restore the `temp:` values that the same run had before its pause, except the keys in `hidden`."""
         kept = {key: value for key, value in earlier.changes.items() if _is_temporary(key) and key not in hidden}
