@@ -273,6 +273,33 @@ def test_session_values_of_a_killed_run_are_kept_and_stored_at_its_end(store: st
     }
 
 
+@pytest.mark.parametrize("kind", [us.SequentialAgent, us.ParallelAgent])
+def test_session_values_of_runs_inside_are_kept_and_their_keys_stay_removed(
+    kind: type[us.SequentialAgent | us.ParallelAgent], store: str, effects: Effects
+) -> None:
+    @us.tool
+    def mark(ctx: us.ToolContext, word: str) -> str:
+        """Mark."""
+        ctx.session[word] = [word]
+        ctx.session.pop("old", None)
+        if word == "b":
+            effects.note("b")
+        return "marked"
+
+    def agent(name: str) -> us.Agent:
+        return worker(name, mark.replace(name="mark", idempotent=True), [f"{name}-a", "b" if name == "two" else "c"])
+
+    effects.deadly = 1
+    team = kind("team", [agent("one"), agent("two")])
+    begun = {"old": 1, "kept": 2}
+    assert killed(lambda: team.run("go", session=begun, system=us.ActorSystem("shop", store=store)))
+    effects.deadly = 0
+
+    outcome = finished(recovered(team, store))
+
+    assert outcome.session == {"kept": 2} | {word: [word] for word in ("one-a", "two-a", "b", "c")}
+
+
 class DiesWithARow(DeadlyDatabase):
     """Kills the process after the write that adds the first row to a table."""
 
