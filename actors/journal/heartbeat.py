@@ -55,8 +55,6 @@ class Heartbeat:
         self._is_failing = False
         self._beaten_as = ""
         """The name under which the process has beaten, and not removed its row since."""
-        self._row = ""
-        """The name that the row of this process has, if there may be one."""
         self._is_first = threading.Lock()
         """Held by the thread whose transaction has the first beat: the beats of several would be in each other's way."""
 
@@ -85,7 +83,6 @@ class Heartbeat:
             yield None
             return
         try:
-            self._row = name
             yield partial(self._owners.beat_in, owner=name, lease=self._lease)
             self._beaten_as = name
         finally:
@@ -149,7 +146,7 @@ class Heartbeat:
         """Beat once, and return the pause before the next beat. A failure is logged, once until a beat succeeds."""
         driven = [(run, number) for run in list(self._driven) if isinstance(run, RunJournal) and (number := run.number)]
         try:
-            name = self._row = self._locks.name()
+            name = self._locks.name()
             found = self._owners.beat(name, self._lease, [number for _, number in driven])
         except BaseException as error:  # whatever it is: without beats, others take the runs
             if not self._is_failing:
@@ -178,10 +175,10 @@ class Heartbeat:
             self._is_on = bool(self._driven)
             if self._is_on:
                 return False
-            self._beaten_as = ""
-        if self._row:  # not asked of the locks: they would make a folder anew that somebody removes
+            name, self._beaten_as = self._beaten_as, ""
+        if name:  # not asked of the locks: they would make a folder anew that somebody removes
             with suppress(StoreError):
-                self._owners.remove(self._row)
+                self._owners.remove(name)
         return True
 
 

@@ -69,9 +69,8 @@ def run_rows(run: JournaledRun, part: JournalPart) -> list[JournalRow]:
     unsaved = () if stored is None else tuple(sorted(stored.unsaved))
     began_with = session.began_with() if run.is_inner and session.is_changed else {}
     beside = Beside(session.below, run.revision, seen, unsaved, began_with)
-    rows = artifact_rows(run, part)
     if beside == part.beside:
-        return rows
+        return artifact_rows(run, part)
     from understudy.orchestration.saving.saved_run import SavedRun
 
     values = SessionValues() if run.is_inner else lasting(session.below)
@@ -94,7 +93,7 @@ def run_rows(run: JournaledRun, part: JournalPart) -> list[JournalRow]:
         keeps_events=run.keeps_events,
     )
     part.beside = beside
-    return [JournalRow(RUN, "", saved.to_json()), *rows]
+    return [JournalRow(RUN, "", saved.to_json()), *artifact_rows(run, part)]
 
 
 def next_event(run: JournaledRun, part: JournalPart) -> int:
