@@ -423,7 +423,7 @@ def test_a_thread_that_follows_another_one_beats_after_the_removal_of_the_row(
 def test_a_stopped_system_has_written_its_last_word_so_that_its_folder_can_be_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    removed, remove = [], RunOwners.remove
+    removed, remove = list[str](), RunOwners.remove
 
     def late(owners: RunOwners, owner: str) -> None:
         threading.Event().wait(0.1)  # a store that takes its time

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import cast
+from typing import TypeAlias, cast
 
 import pytest
 
@@ -182,35 +182,34 @@ def test_changes_of_a_view_carry_over_to_the_session() -> None:
     assert base == view == {"b": 2, "c": 3}
 
 
-@pytest.mark.parametrize(
-    ("now", "said", "values", "removed"),
-    [
-        (({}, ()), ({}, ()), {}, ()),
-        (({"b": 2}, ()), ({}, ()), {"b": 2}, ()),
-        (({"b": 2}, ()), ({"b": 2}, ()), {}, ()),
-        (({"b": 2}, ()), ({"b": 2.0}, ()), {"b": 2}, ()),
-        (({"b": 2}, ()), ({"b": True}, ()), {"b": 2}, ()),
-        (({"b": [1, 2]}, ()), ({"b": [1]}, ()), {"b": [1, 2]}, ()),
-        (({"temp:b": 2}, ("temp:a",)), ({"temp:c": 1}, ()), {}, ()),
-        (({}, ("a",)), ({}, ()), {}, ("a",)),
-        (({}, ("a",)), ({}, ("a",)), {}, ()),
-        (({}, ("a",)), ({"a": 2}, ()), {}, ("a",)),
-        (({"a": 2}, ()), ({}, ("a",)), {"a": 2}, ()),
-        (({}, ()), ({"a": 2, "b": 2}, ()), {"a": 1}, ("b",)),  # undone
-        (({}, ()), ({}, ("a",)), {"a": 1}, ()),  # undone
-    ],
-)
-def test_what_a_view_shows_beside_changes_that_are_known(
-    now: tuple[dict[str, JsonValue], tuple[str, ...]],
-    said: tuple[dict[str, JsonValue], tuple[str, ...]],
-    values: dict[str, JsonValue],
-    removed: tuple[str, ...],
-) -> None:
+Shown: TypeAlias = tuple[dict[str, JsonValue], tuple[str, ...]]
+"""Values of a session, and keys removed."""
+
+BESIDE: list[tuple[Shown, Shown, Shown]] = [
+    (({}, ()), ({}, ()), ({}, ())),
+    (({"b": 2}, ()), ({}, ()), ({"b": 2}, ())),
+    (({"b": 2}, ()), ({"b": 2}, ()), ({}, ())),
+    (({"b": 2}, ()), ({"b": 2.0}, ()), ({"b": 2}, ())),
+    (({"b": 2}, ()), ({"b": True}, ()), ({"b": 2}, ())),
+    (({"b": [1, 2]}, ()), ({"b": [1]}, ()), ({"b": [1, 2]}, ())),
+    (({"temp:b": 2}, ("temp:a",)), ({"temp:c": 1}, ()), ({}, ())),
+    (({}, ("a",)), ({}, ()), ({}, ("a",))),
+    (({}, ("a",)), ({}, ("a",)), ({}, ())),
+    (({}, ("a",)), ({"a": 2}, ()), ({}, ("a",))),
+    (({"a": 2}, ()), ({}, ("a",)), ({"a": 2}, ())),
+    (({}, ()), ({"a": 2, "b": 2}, ()), ({"a": 1}, ("b",))),  # undone
+    (({}, ()), ({}, ("a",)), ({"a": 1}, ())),  # undone
+]
+"""What a run changed of a session with a = 1; what is known of that; what is not known."""
+
+
+@pytest.mark.parametrize(("now", "said", "beside"), BESIDE)
+def test_what_a_view_shows_beside_changes_that_are_known(now: Shown, said: Shown, beside: Shown) -> None:
     live, known = SessionOverlay({"a": 1}), SessionOverlay({})
     for view, (changes, gone) in ((live, now), (known, said)):
         view.changes, view.removed = changes, frozenset(gone)
 
-    assert live.changes_beside(known) == (values, removed)
+    assert live.changes_beside(known) == beside
 
 
 def test_each_key_is_seen_once() -> None:
