@@ -555,7 +555,9 @@ class Charged(RunEvent):
 class SessionChanged(RunEvent):
     """What is not as the events before it say: what code of users changed in the session since, or undid."""
 
-    changes: Changes
+    changes: Changes = Changes()
+    as_begun: tuple[str, ...] = ()
+    """Keys that are as the stay began with them after all."""
 
 
 @_event

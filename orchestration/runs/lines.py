@@ -29,7 +29,7 @@ from understudy.vocabulary.json_reading import parse
 from understudy.vocabulary.messages import JsonValue, ModelTurn
 from understudy.vocabulary.runs.callbacks import ACTIONS
 
-from .events import KINDS, Accepted, Changes, Opened, RunEvent
+from .events import KINDS, Accepted, Changes, Opened, RunEvent, SessionChanged
 
 
 class Entry(NamedTuple):
@@ -118,7 +118,12 @@ _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _TAGGED: dict[str, type] = {each.__name__: each for each in (*get_args(Resolution), *ACTIONS)}
 """The classes that are written with their names."""
 
-_OF_SESSION: dict[type[Any], set[str]] = {Accepted: {"session"}, Opened: {"session"}, Changes: {"values", "removed"}}
+_OF_SESSION: dict[type[Any], set[str]] = {
+    Accepted: {"session"},
+    Opened: {"session"},
+    Changes: {"values", "removed"},
+    SessionChanged: {"as_begun"},
+}
 """The fields that have keys of a session."""
 
 

@@ -183,8 +183,8 @@ class LineState(ABC):
         """Return the event of what changed in the session of the run beside what the events before say; None if nothing did."""
         if self._session is None and not session.is_changed:
             return None
-        values, removed = session.changes_beside(self.session)
-        return SessionChanged(Changes(values, removed)) if values or removed else None
+        values, removed, as_begun = session.changes_beside(self.session)
+        return SessionChanged(Changes(values, removed), as_begun) if values or removed or as_begun else None
 
     def go_live(self, open_account: OpenAccount) -> None:
         """Count with an account of a live run from here on, which begins with what the events say."""
@@ -198,6 +198,7 @@ class LineState(ABC):
 
     def session_changed(self, event: SessionChanged) -> None:
         self.lay(event.changes)
+        self.session.undo(event.as_begun)
 
     def take_asked(self, event: Asked) -> None:
         self.asked = event

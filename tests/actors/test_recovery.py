@@ -300,6 +300,37 @@ def test_session_values_of_runs_inside_are_kept_and_their_keys_stay_removed(
     assert outcome.session == {"kept": 2} | {word: [word] for word in ("one-a", "two-a", "b", "c")}
 
 
+def test_a_key_that_a_call_set_and_removed_again_does_not_remove_that_of_another_run(
+    store: str, effects: Effects
+) -> None:
+    @us.tool(idempotent=True)
+    def mark(ctx: us.ToolContext, word: str) -> str:
+        """Mark."""
+        if word == "sibling":
+            ctx.session["x"] = 1
+        elif word == "fleeting":
+            ctx.session["x"] = 2
+            del ctx.session["x"]
+        elif word == "slow":  # so that the result of the other call is written early
+            threading.Event().wait(0.3)
+        else:
+            threading.Event().wait(0.3)  # the sibling is done by then
+            effects.note(word)
+        return "marked"
+
+    def next_turn(request: us.ModelRequest) -> us.ModelTurn:
+        turns = [calls("mark", word="fleeting") + calls("mark", word="slow"), calls("mark", word="last"), says("done")]
+        return turns[request.turn - 1]
+
+    effects.deadly = 1
+    two = us.Agent("two", model=us.FunctionModel(next_turn), tools=[mark])
+    team = us.ParallelAgent("team", [worker("one", mark.replace(name="mark"), ["sibling"]), two])
+    run_and_be_killed(team, store)
+    effects.deadly = 0
+
+    assert finished(recovered(team, store)).session == {"x": 1}
+
+
 class DiesWithARow(DeadlyDatabase):
     """Kills the process after the write that adds the first row to a table."""
 

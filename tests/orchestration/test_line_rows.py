@@ -272,9 +272,9 @@ def test_a_change_of_an_early_result_is_read_until_a_later_event_says_another_on
     assert journal.read().changes == e.Changes({"k": 2}, ("gone",))
     for id in ids[2:]:
         journal.result(id)
-    journal.tell(e.SessionChanged(e.Changes({"gone": 3}, ("k",))))
+    journal.tell(e.SessionChanged(e.Changes({"more": 3}, ("k",)), as_begun=("gone",)))
     journal.write(6)
-    assert journal.read().changes == e.Changes({"gone": 3}, ("k",))
+    assert journal.read().changes == e.Changes({"more": 3}, ("k",))
 
 
 def spec(size: int) -> GroupSpec:

@@ -158,6 +158,8 @@ ROWS = [
             *ASKED,
             e.SessionChanged(e.Changes({"a": 1, "b": 2})),
             e.SessionChanged(e.Changes({"b": 3}, ("a",))),
+            e.SessionChanged(e.Changes({"c": 4}, ("d",))),
+            e.SessionChanged(as_begun=("c", "d")),
         ],
         [Due("model", "1")],
         lambda state: (dict(state.session), state.session.removed),

@@ -185,31 +185,39 @@ def test_changes_of_a_view_carry_over_to_the_session() -> None:
 Shown: TypeAlias = tuple[dict[str, JsonValue], tuple[str, ...]]
 """Values of a session, and keys removed."""
 
-BESIDE: list[tuple[Shown, Shown, Shown]] = [
-    (({}, ()), ({}, ()), ({}, ())),
-    (({"b": 2}, ()), ({}, ()), ({"b": 2}, ())),
-    (({"b": 2}, ()), ({"b": 2}, ()), ({}, ())),
-    (({"b": 2}, ()), ({"b": 2.0}, ()), ({"b": 2}, ())),
-    (({"b": 2}, ()), ({"b": True}, ()), ({"b": 2}, ())),
-    (({"b": [1, 2]}, ()), ({"b": [1]}, ()), ({"b": [1, 2]}, ())),
-    (({"temp:b": 2}, ("temp:a",)), ({"temp:c": 1}, ()), ({}, ())),
-    (({}, ("a",)), ({}, ()), ({}, ("a",))),
-    (({}, ("a",)), ({}, ("a",)), ({}, ())),
-    (({}, ("a",)), ({"a": 2}, ()), ({}, ("a",))),
-    (({"a": 2}, ()), ({}, ("a",)), ({"a": 2}, ())),
-    (({}, ()), ({"a": 2, "b": 2}, ()), ({"a": 1}, ("b",))),  # undone
-    (({}, ()), ({}, ("a",)), ({"a": 1}, ())),  # undone
+BESIDE: list[tuple[Shown, Shown, Shown, tuple[str, ...]]] = [
+    (({}, ()), ({}, ()), ({}, ()), ()),
+    (({"b": 2}, ()), ({}, ()), ({"b": 2}, ()), ()),
+    (({"b": 2}, ()), ({"b": 2}, ()), ({}, ()), ()),
+    (({"b": 2}, ()), ({"b": 2.0}, ()), ({"b": 2}, ()), ()),
+    (({"b": 2}, ()), ({"b": True}, ()), ({"b": 2}, ()), ()),
+    (({"b": 0.0}, ()), ({"b": -0.0}, ()), ({"b": 0.0}, ()), ()),
+    (({"b": [1, 2]}, ()), ({"b": [1]}, ()), ({"b": [1, 2]}, ()), ()),
+    (({"temp:b": 2}, ("temp:a",)), ({"temp:c": 1}, ()), ({}, ()), ()),
+    (({}, ("a",)), ({}, ()), ({}, ("a",)), ()),
+    (({}, ("a",)), ({}, ("a",)), ({}, ()), ()),
+    (({}, ("a",)), ({"a": 2}, ()), ({}, ("a",)), ()),
+    (({"a": 2}, ()), ({}, ("a",)), ({"a": 2}, ()), ()),
+    (({}, ()), ({"a": 2, "b": 2}, ("c",)), ({}, ()), ("a", "b", "c")),
 ]
-"""What a run changed of a session with a = 1; what is known of that; what is not known."""
+"""What a run changed of a session with a = 1; what is known of that; what is not known, and what is known wrongly."""
 
 
-@pytest.mark.parametrize(("now", "said", "beside"), BESIDE)
-def test_what_a_view_shows_beside_changes_that_are_known(now: Shown, said: Shown, beside: Shown) -> None:
+@pytest.mark.parametrize(("now", "said", "beside", "undone"), BESIDE)
+def test_what_a_view_shows_beside_changes_that_are_known(
+    now: Shown, said: Shown, beside: Shown, undone: tuple[str, ...]
+) -> None:
     live, known = SessionOverlay({"a": 1}), SessionOverlay({})
     for view, (changes, gone) in ((live, now), (known, said)):
         view.changes, view.removed = changes, frozenset(gone)
 
-    assert live.changes_beside(known) == beside
+    found = live.changes_beside(known)
+
+    assert found == (*beside, undone)
+    assert [repr(each) for each in found[0].values()] == [repr(each) for each in beside[0].values()]
+    known.undo(undone)
+    assert not known.changes.keys() & undone
+    assert not known.removed & {*undone}
 
 
 def test_each_key_is_seen_once() -> None:

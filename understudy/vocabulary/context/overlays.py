@@ -5,7 +5,7 @@ No list or dict of a session is changed in place: a call of a user's code gets c
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, MutableMapping
+from collections.abc import Container, Iterable, Iterator, Mapping, MutableMapping
 
 from understudy.vocabulary.messages import JsonValue
 
@@ -129,23 +129,30 @@ class SessionOverlay(MutableMapping[str, JsonValue]):
         """Return the changes that leave the run: copies of the values set, and keys removed."""
         return lasting(self.changes), frozenset([key for key in self.removed if not _is_temporary(key)])
 
-    def changes_beside(self, said: SessionOverlay) -> tuple[SessionValues, tuple[str, ...]]:
-        """Return the changes that leave the run and that `said`, an earlier state of them, does not have: values, and keys removed.
+    def changes_beside(self, said: SessionOverlay) -> tuple[SessionValues, tuple[str, ...], tuple[str, ...]]:
+        """Return the changes that leave the run and that `said`, an earlier state of them, does not have.
 
-        What was changed in `said` and is not here any more has its value of today.
+        Returns:
+            Copies of values set, keys removed, and keys that only `said` has changed.
         """
-        values, removed = SessionValues(), list[str]()
-        if not self.is_changed and not said.is_changed:
-            return values, ()
+        values, removed, undone = SessionValues(), list[str](), list[str]()
         for key in dict.fromkeys((*self.changes, *said.changes, *sorted(self.removed | said.removed))):
             if _is_temporary(key):
                 continue
-            if key not in self:
-                if key not in said.removed:
-                    removed.append(key)
-            elif key not in said.changes or not is_same(self[key], said.changes[key]):
-                values[key] = copy_of(self[key])
-        return values, tuple(removed)
+            if key in self.changes:
+                if key not in said.changes or not is_same(self.changes[key], said.changes[key]):
+                    values[key] = copy_of(self.changes[key])
+            elif key not in self.removed:
+                undone.append(key)
+            elif key not in said.removed:
+                removed.append(key)
+        return values, tuple(removed), tuple(undone)
+
+    def undo(self, keys: Iterable[str]) -> None:
+        """Show keys as the view below has them."""
+        for key in keys:
+            self.changes.pop(key, None)
+            self.removed -= {key}
 
     def take_temporary(self, earlier: SessionOverlay, hidden: Container[str] = ()) -> None:
         """Restore the `temp:` values that the same run had before its pause, except the keys in `hidden`."""

@@ -92,7 +92,9 @@ def _is_same(one: JsonValue, other: JsonValue) -> bool:
         return len(ours) == len(theirs) and all(map(_is_same, ours, theirs))
     if kind is dict:
         return _is_same_mapping(cast("dict[str, JsonValue]", one), cast("dict[str, JsonValue]", other))
-    return kind in (str, int, float) and one == other
+    if kind is float:
+        return repr(one) == repr(other)  # -0.0 is not 0.0
+    return kind in (str, int) and one == other
 
 
 def _is_same_mapping(one: Mapping[str, JsonValue], other: Mapping[str, JsonValue]) -> bool:
