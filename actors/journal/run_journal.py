@@ -324,7 +324,7 @@ class Beside(NamedTuple):
     """The session without the changes of the run."""
     revision: int
     seen: Mapping[str, int]
-    unsaved: Sequence[str]
+    unsaved: frozenset[str]
     began_with: Mapping[str, tuple[JsonValue, ...]]
 
 

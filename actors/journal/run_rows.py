@@ -13,7 +13,6 @@ from understudy.orchestration.runs.events import Changes, ResultCame
 from understudy.vocabulary.checks import not_json
 from understudy.vocabulary.context.artifacts import Artifacts
 from understudy.vocabulary.context.overlays import SessionOverlay, lasting
-from understudy.vocabulary.context.session_values import SessionValues
 
 from .run_journal import Beside, JournalPart
 
@@ -66,14 +65,14 @@ def run_rows(run: JournaledRun, part: JournalPart) -> list[JournalRow]:
     """
     stored, session = run.stored, run.session
     seen = {} if stored is None else dict(stored.versions)
-    unsaved = () if stored is None else tuple(sorted(stored.unsaved))
+    unsaved = frozenset[str]() if stored is None else frozenset(stored.unsaved)
     began_with = session.began_with() if run.is_inner and session.is_changed else {}
     beside = Beside(session.below, run.revision, seen, unsaved, began_with)
     if beside == part.beside:
         return artifact_rows(run, part)
     from understudy.orchestration.saving.saved_run import SavedRun
 
-    values = SessionValues() if run.is_inner else lasting(session.below)
+    values = {} if run.is_inner else lasting(session.below)
     check_session(run.run_id, values)
     saved = SavedRun(
         run_id=run.run_id,
@@ -83,7 +82,7 @@ def run_rows(run: JournaledRun, part: JournalPart) -> list[JournalRow]:
         session=values,
         began_with=began_with,
         seen=seen,
-        unsaved=unsaved,
+        unsaved=tuple(sorted(unsaved)),
         user_id=run.options.user_id,
         conversation_id=run.options.conversation_id,
         own_history=run.options.history is not None,

@@ -69,19 +69,17 @@ class UnwrittenLine:
         """Add an event that `apply` has the state of the run take. What `apply` raises leaves no trace of the event."""
         if not self._has_begun:
             self.begin(first)
-        if self._early and isinstance(event, ResultCame):
-            event = self._early.get(event.result.call_id, event)  # with what the call changed in the session
-        apply(event)
-        self.tell(event)
+        early = self._early.get(event.result.call_id) if self._early and isinstance(event, ResultCame) else None
+        if early is None:
+            apply(event)
+            self._tell(event)
+        else:  # the line has it, with what the call changed in the session
+            apply(early)
+            del self._early[early.result.call_id]
 
-    def tell(self, event: RunEvent) -> None:
-        """Add an event that the run has taken; nothing for a result that the line has already."""
-        if self._early:
-            if isinstance(event, ResultCame) and event.result.call_id in self._early:
-                del self._early[event.result.call_id]
-                return
-            if isinstance(event, TurnBegan):  # ids of calls come again
-                self._early.clear()
+    def _tell(self, event: RunEvent) -> None:
+        if self._early and isinstance(event, TurnBegan):  # ids of calls come again
+            self._early.clear()
         told: Spent | None = getattr(event, "spent", None)
         if told is not None and (spent := self._spent()) is not told and spent != told:
             event = replace(cast(Charged, event), spent=spent)

@@ -444,7 +444,7 @@ def test_the_last_word_of_a_process_makes_no_lock_file(stage: Stage, monkeypatch
     run = object()
     stage.beating.drive(run)
     eventually(lambda: beats_in(stage.database) != [], "it beats")
-    monkeypatch.delattr(Names, "name")  # whoever asks fails
+    monkeypatch.delattr(Names, "name")  # real locks make their file anew when they are asked for the name
 
     stage.beating.leave(run)
     stage.beating.rest(time.monotonic() + WAIT)
