@@ -72,7 +72,7 @@ def run_rows(run: JournaledRun, part: JournalPart) -> list[JournalRow]:
         return artifact_rows(run, part)
     from understudy.orchestration.saving.saved_run import SavedRun
 
-    values = {} if run.is_inner else lasting(session.below)
+    values = lasting({} if run.is_inner else session.below)
     check_session(run.run_id, values)
     saved = SavedRun(
         run_id=run.run_id,
